@@ -3,9 +3,9 @@
     python -m tests.fuzz.tiny --count 500 --seed 0
 
 Each is run eagerly and by the graph interpreter (what may be wrong here is what the frontend makes of a program), on
-four calls, and compared are results with the identities of lists and objects in them, printed text, exceptions, what
-arguments hold afterwards, and gradients. Not compared: whether a tensor is the argument itself, where a loop has bound
-it (`docs/language.md`), and how often memory was written that a gradient needed.
+four calls, and compared are results with the identities of lists and objects in them, and of arguments, printed text,
+exceptions, what arguments hold afterwards, and gradients. Not compared: how often memory was written that a gradient
+needed.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ class _TooLong(BaseException):
 def shown(value: Any, known: dict[int, int]) -> Any:
     """What can be seen of a value; containers and objects by their number, the first time with what they hold."""
     if isinstance(value, Tensor):
-        return value.detach().numpy().tolist(), value.requires_grad
+        return known.get(id(value)), value.detach().numpy().tolist(), value.requires_grad, value.is_leaf
     if not isinstance(value, (list, tuple, dict, Node)):
         return repr(value)
     if not isinstance(value, tuple):
@@ -361,7 +361,7 @@ def observed(function: Callable[..., Any], n: int, flag: bool, kept: list[Any]) 
         with contextlib.redirect_stdout(printed):
             found = function(x, y, n, flag)
         kept.append(found)
-        result = shown(found, {})
+        result = shown(found, {id(x): 0, id(y): 1})
         if found and found[0].requires_grad:
             found[0].backward()
     except ScriptError as error:
@@ -369,7 +369,7 @@ def observed(function: Callable[..., Any], n: int, flag: bool, kept: list[Any]) 
     except ERRORS as error:
         said = re.sub(r"(, which is output \d of \w+,)? is at version \d+; expected version \d+", "", str(error))
         return printed.getvalue(), f"{type(error).__name__}: {said}"
-    gradients = [shown(t.grad if t.is_leaf else None, {}) for t in (x, y)]
+    gradients = [shown(t.grad if t.is_leaf else None, {})[1:] for t in (x, y)]
     return printed.getvalue(), result, gradients, (x.tolist(), y.tolist())
 
 

@@ -8,7 +8,7 @@ directly. The path from the outermost block to here is taken as one flat block; 
 are complete, gain the results that the backward reads again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from jitgrad.classes import dataclass
 from jitgrad.script.autodiff.cotangents import Cotangent, masked
@@ -103,7 +103,7 @@ def upstream(outputs: Sequence[Value], behind: dict[Value, list[Value]], end: Va
     return reachable(outputs, {v: xs for v, xs in behind.items() if v is not end})
 
 
-def depends_on(block: Block, value: Value, nodes: set[Value]) -> bool:
+def depends_on(block: Block, value: Value, nodes: Set[Value]) -> bool:
     """Whether `value` depends differentiably on one of `nodes`, all of them values of a finished block."""
     flow = Flow(Graph(block), (), ())
     return not nodes.isdisjoint(reachable((value,), flow.backward))

@@ -42,8 +42,9 @@ class ResultWriter:
         self.reader, self.inside = reader, inside
         self.lines: list[str] = []
         self.first = self.part = 0
-        self._shared: dict[tuple[int, int], str] = {}
+        self._shared: dict[tuple[int, Any], str] = {}
         self._pooled: set[int] = set()  # the parts of which the pools are made
+        self._chosen = True  # whether what is written is there in every run: what is not, may not be looked at
         self.constant = reader.constant
 
     def finish(self, name: str, parameters: str, last: Sequence[str]) -> Any:
@@ -58,13 +59,13 @@ class ResultWriter:
         viewer = _viewer(path, {symbol: index + self.first for symbol, index in sizes.items()})
         return f"{self.constant(viewer)}({text}, o)"
 
-    def _once(self, identity: int, make: Callable[[], str]) -> str:
+    def _once(self, identity: Any, make: Callable[[], str]) -> str:
         """What stands for an object that may occur more than once, by its identity; -1: it occurs here alone."""
         name = self._shared.get((self.part, identity))
         if name is not None:
             return name
         text = make()
-        if identity < 0:
+        if identity == -1:
             return text
         name = self._shared[self.part, identity] = f"r{len(self._shared)}"
         self.lines.append(f"{name} = {text}")
@@ -90,12 +91,16 @@ class ResultWriter:
                 return self._once(identity, lambda: self._viewed(base, path, sizes))
             case sig.Referred(index, origin, references, path, sizes):
                 ints = "".join(f"{self._output(k)}, " for k in origin)
-                text = f"{self.constant(_referrer(references))}(i, {self._output(index)}, ({ints}))"
+                find = self.constant(_referrer(references))
+                text = self._once((index, *origin) if self._chosen else -1,
+                                  lambda: f"{find}(i, {self._output(index)}, ({ints}))")
                 return self._viewed(text, path, sizes) if path else text
             case sig.Leaf(index, grad):
                 return f"{self.constant(_leaf)}({self._output(index)}, {self.expression(grad)})"
             case sig.OneOf(tag, results):
+                around, self._chosen = self._chosen, False
                 choices = ", ".join(f"lambda: {self.expression(r)}" for r in results)
+                self._chosen = around
                 return f"({choices},)[{self._output(tag)}]()"
             case sig.Text(parts):
                 return f"''.join(({''.join(self._piece(p) + ', ' for p in parts)}))"
@@ -216,7 +221,7 @@ def _referrer(references: Sequence[sig.Reference]) -> Callable[[Sequence[Any], A
     views = [_viewer(r.path, {s: k for k, s in enumerate(r.symbols)}) for r in references]
 
     def find(objects: Sequence[Any], made: Any, ints: Sequence[Any]) -> Any:
-        if ints[0] is None or ints[0] < 0:
+        if not ints or ints[0] is None or ints[0] < 0:
             return made
         reference = references[ints[0]]
         known, sizes = ints[1:1 + reference.of], ints[1 + reference.of:]
@@ -225,7 +230,10 @@ def _referrer(references: Sequence[sig.Reference]) -> Callable[[Sequence[Any], A
         else:
             tensor = objects[reference.root]
             tensor = tensor[known[0]] if reference.of else tensor
-        return views[ints[0]](tensor, sizes) if reference.path else tensor
+        tensor = views[ints[0]](tensor, sizes) if reference.path else tensor
+        if reference.leaf:
+            return (tensor.detach_() if tensor is made else tensor).requires_grad_()
+        return tensor
 
     return find
 

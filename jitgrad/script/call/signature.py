@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.classes import HashedOnce, dataclass, field
@@ -325,14 +325,15 @@ class Reference:
     """A tensor that the caller has, by ints known at run time.
 
     `root` is the graph input that was read from it. With `of` 1, that is a list, and the first int is a position in
-    it. With root -1, what the first `of` ints say is. The other ints are the values of `symbols`, in order, which are
-    in `path`: that of a view of it.
+    it. With root -1, what the first `of` ints say is, with none the graph output. The other ints are the values of
+    `symbols`, in order, which are in `path`: that of a view of it. `leaf`: a leaf that the script made in that memory.
     """
 
     root: int
     of: int
     path: tuple[tuple[str, Mapping[str, Any]], ...]
     symbols: tuple[Symbol, ...]
+    leaf: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +345,7 @@ class Referred:
 
     index: int
     origin: tuple[int, ...]
-    references: tuple[Reference, ...]
+    references: Sequence[Reference] = field(hash=False)  # those of the whole script, which are found while it is built
     path: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     sizes: Mapping[Any, int] = field(default_factory=dict, hash=False)
 
@@ -394,6 +395,7 @@ class ScriptGraph:
             runs (-1: in all), and eager's message: text, outputs, (graph input, writes since the call or ~output).
         recorded: graph output that requires a gradient in some runs only -> the output that says whether it does.
         results: how many graph outputs are results or stored; those behind them only say what requires a gradient.
+        whose: those of them that only say which object a result is.
         alone: graph outputs that require a gradient though no input does: leaves inside the script do.
         stores: after the program has run: (attribute, item or content of a container, what it becomes), in order.
         recipes: what a `pending` node with that number stores if the program raises: as `stores`, over its inputs.
@@ -401,18 +403,15 @@ class ScriptGraph:
         lists: lists and tuples of run-time length, and the kind of their items; objects that are known by their class.
         parameters: names of the function's parameters (filled in by the executor).
         functions: the Python functions that were compiled, the scripted one first (the disk cache compares their code).
-        definitions: (class, method) or (function, part of it) -> what it was; (function, name of a builtin that its
-            module has not) -> `ABSENT`.
+        definitions: (class, method) or (function, part of it) -> what it was; (function, a builtin's name) -> `ABSENT`.
         distinct: whether no tensor may be found on two of the paths in `inputs`: each has a `.grad` of its own.
         calls_back: whether it calls ignored functions.
         modules, asked: where the library's modules were found; classes of objects whose text, hash... Python made
         gradient_state: whether the script looks at the grad mode or at what needs a gradient.
-        device_state: whether it looks at where tensors are, so that it may do something else on another device.
-        device: where it runs.
+        device, device_state: where it runs; whether it looks at where tensors are, so that elsewhere it may differ.
         on_host: graph outputs that are brought from there to the CPU.
-        expected: graph outputs that say which index was out of range, if any; what is raised, and its text before and
-            after the index. The host looks at them when it next waits for the device.
-        log: human-readable decisions (unrolled loops, guarded numbers), shown by `explain`.
+        expected: graph outputs that say which index was out of range, if any; what is raised, its text around it.
+        log: human-readable decisions, shown by `explain`.
     """
 
     graph: Graph
@@ -430,6 +429,7 @@ class ScriptGraph:
     overwritten: tuple[tuple[int, int, tuple[str | int | tuple[int, int], ...]], ...] = ()
     recorded: dict[int, int] = field(default_factory=dict)
     results: int = 0
+    whose: tuple[int, ...] = ()
     alone: tuple[int, ...] = ()
     parameters: tuple[str, ...] = ()
     functions: list[Any] = field(default_factory=list)

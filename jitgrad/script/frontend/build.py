@@ -11,7 +11,7 @@ from typing import Any
 from jitgrad import locks
 from jitgrad.device import FACTS, asked
 from jitgrad.dims import Assumed
-from jitgrad.errors import NotStatic, ScriptError, SourceUnavailable, TypeMismatch, UnsupportedCall
+from jitgrad.errors import NotStatic, ScriptError, SourceUnavailable, Span, TypeMismatch, UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.ops.backend import backend, using
 from jitgrad.ops.types import ListType, TensorType
@@ -38,7 +38,7 @@ from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import LATE
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
-from jitgrad.script.frontend.templates import identities, pools
+from jitgrad.script.frontend.templates import identities, item_origins, pools
 from jitgrad.script.frontend.values import functions, heap, instances, numbers, numeric, tensors, unions, writing
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
@@ -252,6 +252,7 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
         _bind_inputs(context, graph)
         if context.sizes.changed:
             context.sizes.rewrite(graph.block)
+        whose = tuple([i for i, v in enumerate(results.outputs) if v not in results.shown])
         freed = tape.freed_outputs(context, graph.outputs) if record.of(context).freed else set()
         answers = requires_grad.exactly(context, graph.outputs, [graph.block])
         kept = [i for i, v in enumerate(graph.outputs) if v not in freed]
@@ -275,7 +276,7 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
             commits=inputs.commits(), written=written,
             differentiable=differentiable,
             freed=tuple([i for i, v in enumerate(own) if carried[i] and v in freed]),
-            overwritten=overwritten, recorded=told, results=len(own), alone=() if needed else tuple([
+            overwritten=overwritten, recorded=told, results=len(own), whose=whose, alone=() if needed else tuple([
                 i for i in differentiable if not isinstance(graph.outputs[i].type, ListType)]),
             stores=stores, recipes=inputs.recipes, unread=inputs.unread(),
             lists=inputs.lists_taken(), functions=[function, *context.functions], definitions=inputs.definitions,
@@ -293,10 +294,17 @@ def _check_leaves(results: Results, graph: Graph, recorded: Sequence[Value]) -> 
         if results.beside_owner(leaf):
             raise UnsupportedCall("a script cannot return a leaf that it made together with the tensor whose memory it "
                                   "shows", span, hint="write `.detach().clone().requires_grad_()`")
-        if any(inner.depends_on(graph.block, v, {leaf.root}) for v in recorded):
-            raise UnsupportedCall("a script cannot return a leaf that it made together with a result that depends on "
-                                  "it: a gradient taken outside would not reach the leaf", span,
-                                  hint="take the gradient in the script, or make the leaf outside")
+        _alone(graph, {leaf.root}, recorded, span)
+    made = {leaf.root for leaf in item_origins.of(results.context).leaves if leaf.root is not None}
+    for value, span in results.perhaps.items():
+        _alone(graph, {value, *made}, [v for v in recorded if v not in results.perhaps], span)
+
+
+def _alone(graph: Graph, leaves: Set[Value], recorded: Sequence[Value], span: Span | None) -> None:
+    if any(inner.depends_on(graph.block, v, leaves) for v in recorded):
+        raise UnsupportedCall("a script cannot return a leaf that it made together with a result that depends on "
+                              "it: a gradient taken outside would not reach the leaf", span,
+                              hint="take the gradient in the script, or make the leaf outside")
 
 
 def _written(context: Context, results: Results) -> dict[int, int]:

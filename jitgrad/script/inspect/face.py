@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jitgrad import config
+from jitgrad.script.call.signature import ScriptGraph
 from jitgrad.script.call.sources import describe, resolve
 from jitgrad.script.call.specialisation import Specialisation
 from jitgrad.script.executor import Dispatcher, Remat, Scripted
@@ -195,8 +196,9 @@ class ScriptFunction(Dispatcher, Writable):
         from jitgrad.script.passes.dce import without_outputs
 
         latest = self._latest()
-        graph = without_outputs(latest.function.graph, latest.script.results)
-        return to_python(graph, [describe(s) for s in latest.script.inputs])
+        graph = latest.function.graph
+        shown = without_outputs(graph, _besides(latest.script, len(graph.outputs)))
+        return to_python(shown, [describe(s) for s in latest.script.inputs])
 
     @property
     def grad_code(self) -> str:
@@ -211,9 +213,10 @@ class ScriptFunction(Dispatcher, Writable):
 
         latest = self._latest()
         forward, backward = latest.function.gradient_graphs()
-        results, all_ = latest.script.results, len(latest.function.graph.outputs)
-        forward = without_outputs(forward, results, all_)
-        return gradient_to_python(forward, backward, results, [describe(s) for s in latest.script.inputs])
+        n = len(latest.function.graph.outputs)
+        besides = _besides(latest.script, n)
+        forward, shown = without_outputs(forward, besides), n - len(besides)
+        return gradient_to_python(forward, backward, shown, [describe(s) for s in latest.script.inputs])
 
     @property
     def grad_graph(self) -> Graph:
@@ -285,6 +288,11 @@ class ScriptFunction(Dispatcher, Writable):
             raise RuntimeError(f"`{self.__name__}` has not been called yet: call it, or use "
                                f"`{self.__name__}.graph_for(*args)`")
         return self.specialisations[0]
+
+
+def _besides(script: ScriptGraph, outputs: int) -> set[int]:
+    """Which of a program's outputs are neither results nor stored, but say something of these."""
+    return {*range(script.results, outputs), *script.whose}
 
 
 class BoundScript(Writable):

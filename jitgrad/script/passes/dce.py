@@ -20,7 +20,7 @@ A size in a type or attribute that is needed keeps the value alive that binds it
 not handle: loops that do not end (they go too, as everything total may).
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from jitgrad.dims import Dim, Symbol, symbols
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
@@ -34,10 +34,9 @@ def dce(graph: Graph) -> Graph:
     return Graph(_sweep(graph.block, liveness), graph.name)
 
 
-def without_outputs(graph: Graph, start: int, stop: int | None = None) -> Graph:
-    """`graph` without its outputs from `start` to `stop`, and without what only they need."""
-    gone = slice(start, len(graph.outputs) if stop is None else stop)
-    kept = [v for i, v in enumerate(graph.outputs) if not gone.start <= i < gone.stop]
+def without_outputs(graph: Graph, gone: Container[int]) -> Graph:
+    """`graph` without some of its outputs, and without what only they need."""
+    kept = [v for i, v in enumerate(graph.outputs) if i not in gone]
     if len(kept) == len(graph.outputs):
         return graph
     block = graph.block

@@ -70,7 +70,7 @@ class Decoder(ABC):
             overwritten=tuple(map(self._overwritten, items(stored.get("overwritten", [])))),
             recorded={self._output(i): self._output(flag) for i, flag in _pairs(stored.get("recorded", []))},
             results=integer(stored.get("results", self._count()), 0, self._count() + 1),
-            alone=self._outputs(stored.get("alone", [])),
+            whose=self._outputs(stored.get("whose", [])), alone=self._outputs(stored.get("alone", [])),
             stores=self._stores(stored["stores"]), recipes=self._recipes(stored.get("recipes", [])),
             unread=[self.source(s) for s in items(stored.get("unread", []))],
             log=[string(line) for line in items(stored["log"])], gradient_state=boolean(stored["gradient_state"]),
@@ -300,14 +300,14 @@ class Decoder(ABC):
 
     def _reference(self, stored: Json) -> sig.Reference:
         """A tensor of the caller: an input, an item of one that is a list, or a view of what other ints say."""
-        root, of, steps, symbols = items(stored, 4)
+        root, of, steps, symbols, *leaf = items(stored)
         if root != -1 and self.graph is not None:
             type_ = self.graph.inputs[self._input(root)].type
             listed = isinstance(type_, ListType)
             need(integer(of, 0, 2) == listed and isinstance(type_.elem if isinstance(type_, ListType) else type_,
                                                             TensorType), "a tensor among the inputs")
         return sig.Reference(integer(root, -1), integer(of, 0, LONGEST), self._steps(steps),
-                             tuple(self.symbol(s) for s in items(symbols)))
+                             tuple(self.symbol(s) for s in items(symbols)), leaf == [True])
 
     def _shown(self, stored: Json, n_items: int | None) -> Any:
         """A part of a string: a result, its conversion (or the texts that it chooses from), its format."""

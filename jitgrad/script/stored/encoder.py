@@ -55,6 +55,7 @@ class Encoder(ABC):
             "written": [list(pair) for pair in script.written.items()],
             "freed": list(script.freed),
             "results": script.results,
+            "whose": list(script.whose),
             "overwritten": [[i, flag, [list(p) if isinstance(p, tuple) else p for p in pieces]]
                             for i, flag, pieces in script.overwritten],
             "recorded": [list(pair) for pair in script.recorded.items()],
@@ -141,7 +142,8 @@ class Encoder(ABC):
             case sig.ViewOf(index, path, sizes, made, identity):
                 return ["view", index, self._steps(path), self._symbol_pairs(sizes), made, identity]
             case sig.Referred(index, origin, references, path, sizes):
-                known = [[r.root, r.of, self._steps(r.path), [self.symbol(s) for s in r.symbols]] for r in references]
+                known = [[r.root, r.of, self._steps(r.path), [self.symbol(s) for s in r.symbols], r.leaf]
+                         for r in references]
                 return ["referred", index, list(origin), known, self._steps(path), self._symbol_pairs(sizes)]
             case sig.Text(parts):
                 return ["text", [p if isinstance(p, str) else [self.result(p[0]), *p[1:]] for p in parts]]

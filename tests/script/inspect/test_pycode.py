@@ -10,6 +10,7 @@ from jitgrad import nn
 from jitgrad.eager.construct import wrap
 from jitgrad.script import executor
 from jitgrad.script.call.sources import resolve
+from jitgrad.script.inspect.face import _besides
 from tests.script.inspect.pycode_programs import PROGRAMS
 from tools.devcheck.lecture import programs
 
@@ -157,7 +158,8 @@ def check(function, params):
     arrays = [o._data.copy() if isinstance(o, jitgrad.Tensor) else o for o in objects]
     stored = {}
     outputs = compiled.forward(arrays, stored.__setitem__ if specialisation.script.commits else None)
-    results = [wrap(o) if isinstance(o, np.ndarray) else o for o in outputs[:specialisation.script.results]]
+    besides = _besides(specialisation.script, len(outputs))
+    results = [wrap(o) if isinstance(o, np.ndarray) else o for i, o in enumerate(outputs) if i not in besides]
     assigned = [{}] if specialisation.script.commits else []
     close(as_list(run(function.code, function.__name__, *again, *assigned)) if results else [], results)
     for i in compiled.writes:
@@ -169,7 +171,7 @@ def check(function, params):
     text = function.grad_code
     result, saved = run(text, function.__name__ + "_forward", *again, *assigned)
     close(as_list(result) if len(results) != 1 else [result], results)
-    cotangents = [jitgrad.ones_like(results[i]) for i in compiled.differentiable]
+    cotangents = [jitgrad.ones_like(wrap(outputs[i])) for i in compiled.differentiable]
     kept = [outputs[i] if i >= 0 else arrays[~i] for i in compiled.residuals]
     want = [None if g is None else wrap(g) for g in compiled.backward(kept, (), [g._data for g in cotangents])]
     close(as_list(run(text, function.__name__ + "_backward", saved, *cotangents)), want)

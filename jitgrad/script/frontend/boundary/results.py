@@ -12,7 +12,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state import copies, layout, pooling
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import ORIGINS, Context
 from jitgrad.script.frontend.templates import item_origins, locations
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.pools import Ref
@@ -34,6 +34,7 @@ class Results:
     def __init__(self, context: Context):
         self.context = context
         self.outputs: list[Value] = []
+        self.shown: set[Value] = set()  # those that are more than a word on which object a result is
         self.on_host: set[int] = set()  # those that are brought to the CPU
         self._index: dict[Value, int] = {}
         self._tensors: dict[Any, Value] = {}
@@ -43,6 +44,7 @@ class Results:
         self._making: list[Any] = []  # the containers whose recipes are being made, from the outermost inwards
         self._pools: dict[Pool, int] = {}
         self.leaves: dict[Storage, Span | None] = {}  # leaves that the script made, and where they leave it
+        self.perhaps: dict[Value, Span | None] = {}  # outputs that may be such a leaf, and where
 
     def expect(self, value: Any) -> None:
         """Note which tensors that the script made leave it, by its result or what it stores, in several parts, which
@@ -75,6 +77,10 @@ class Results:
 
     def output(self, value: Value) -> int:
         """The number of the graph output that is `value`."""
+        self.shown.add(value)
+        return self._output(value)
+
+    def _output(self, value: Value) -> int:
         index = self._index.get(value)
         if index is None:
             index = self._index[value] = len(self.outputs)
@@ -120,21 +126,35 @@ class Results:
         while len(found) < len(self._pools):  # which may refer to others
             pool = list(self._pools)[len(found)]
             held: RunItems = locations.fetch(self.context, self.context.state, pool)
-            if held.elem.caller_memory():
-                raise self._memory()
             item = self._item(held.elem.parts[1], iter(range(1, len(held.leaves))), own=True)
             make = kind_of(pool.prototype).maker(pool.prototype)
+            self._note_leaves(*held.leaves)
             found.append(sig.Pool(make, tuple(self.output(v) for v in held.leaves), item))
         return sig.Pools(tuple(found), tree)
 
-    def _memory(self) -> UnsupportedCall:
-        return UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, "
-                               "which one is known only at run time", self.context.span(),
-                               hint="put `x.clone()` into the list")
+    def _unknown(self) -> UnsupportedCall:
+        """The refusal of a tensor of which not even the run knows which object it is."""
+        item_origins.ask(self.context)
+        return UnsupportedCall("a script cannot return this tensor: it may be memory of an argument, or a leaf with a "
+                               "`.grad`, and which one is not known", self.context.span(), hint="write `.clone()`")
 
     def _parameter(self) -> UnsupportedCall:
         return UnsupportedCall("a script cannot return a parameter that it made", self.context.span(),
                                hint="return `p.detach()`, or make the parameter outside the script")
+
+    def leave(self, t: Tensor) -> None:
+        """An item of a list or a union's tensor leaves the script: which object it is must be known."""
+        if t.parameter:
+            raise self._parameter()
+        if t.origin == item_origins.UNKNOWN:
+            raise self._unknown()
+        if t.leaf and not t.origin:
+            item_origins.ask(self.context)
+
+    def _note_leaves(self, *values: Value) -> None:
+        """Graph outputs may be leaves that the script made, if it brings any together with other tensors."""
+        if item_origins.of(self.context).leaves:
+            self.perhaps.update({v: self.context.span() for v in values if v not in self.perhaps})
 
     def _item(self, t: Template, number: Iterator[int], own: bool = False) -> sig.Result:
         """The recipe for an element from its leaves; `own`: a list is no object, but what one object holds."""
@@ -159,8 +179,8 @@ class Results:
             return self._entry(held.pool, next(number))
         if isinstance(held, (Tensor, Num, Str)):
             leaf = next(number)
-            if isinstance(held, Tensor) and held.parameter:
-                raise self._parameter()
+            if isinstance(held, Tensor):
+                self.leave(held)
             if not isinstance(held, Tensor) or held.origin < 1:
                 return numbers_of(held, sig.Output(leaf))
             return numbers_of(held, self._referred(leaf, [next(number) for _ in range(held.origin)]))
@@ -179,9 +199,8 @@ class Results:
             return sig.Container(dict, tuple(content), tuple(self.tree(v) for v in content.values()), identity)
         if not isinstance(content, RunItems):
             return sig.Container(list, None, tuple(self.tree(v) for v in content), identity)
-        if content.elem.caller_memory():
-            raise self._memory()
         item = self._item(content.elem, iter(range(len(content.leaves))))
+        self._note_leaves(*content.leaves)
         return sig.Repeated(tuple(self.output(v) for v in content.leaves), item, self.identity(container))
 
     def identity(self, value: Any) -> int:
@@ -200,11 +219,12 @@ class Results:
         if isinstance(value.source[0], heap.Face):
             return self._view(value) if value.source[0] in self._parted else sig.Output(
                 self.tensor(self._fresh(value), storage))
+        if not storage.origin or ORIGINS in context.decisions:  # one that the script made is to be itself, too
+            copies.identify(context, value)
         if storage.origin:
             return self._of_list(value)
         if storage.unknown:
-            raise UnsupportedCall("a script cannot return this tensor: it is an item of a list of run-time length, and "
-                                  "which one is known only at run time", context.span(), hint="write `.clone()`")
+            raise self._unknown()
         if storage.input >= 0:
             if not value.path:
                 return sig.Same(storage.input)
@@ -213,7 +233,8 @@ class Results:
             raise self._parameter()
         if storage.requires_grad and not value.path:
             return self._leaf(storage)
-        copies.identify(context, value)
+        if storage in copies.of(context).stands or (storage.was_leaf and not value.path):
+            item_origins.ask(context)
         if value.path and storage in self._parted:
             return self._view(value)
         return sig.Output(self.tensor(self._fresh(value), storage))
@@ -221,32 +242,41 @@ class Results:
     def _of_list(self, value: SymTensor) -> sig.Result:
         """An item of a list, or a view of it, which may be a tensor of the caller."""
         storage = value.storage
-        whole = self.output(self._fresh(SymTensor(storage, (), storage.type)))
+        held = self._fresh(SymTensor(storage, (), storage.type))
+        whole = self.output(held)
+        if not value.path:
+            self._note_leaves(held)
         path, sizes = self._path(value)
-        return self._referred(whole, [self.output(v) for v in storage.origin], path, sizes)
+        return self._referred(whole, [self._output(v) for v in storage.origin], path, sizes)
 
     def _referred(self, made: int, origin: Sequence[int], path: tuple[tuple[str, Any], ...] = (),
                   sizes: Mapping[Any, int] = NOTHING) -> sig.Referred:
-        return sig.Referred(made, tuple(origin), tuple(item_origins.of(self.context).references), path, sizes)
+        return sig.Referred(made, tuple(origin), item_origins.of(self.context).references, path, sizes)
 
     def _leaf(self, storage: Storage) -> sig.Result:
         """A leaf that the script made: without history in the graph, a leaf again outside."""
         context = self.context
-        owner = heap.of(context).borrowed.get(storage)
-        if owner is not None and owner.input >= 0:
-            raise UnsupportedCall("a script cannot return a leaf that shares memory with a tensor it did not make",
-                                  context.span(), hint="write `.detach().clone().requires_grad_()`")
         self.leaves.setdefault(storage, context.span())
         value = self._tensors.get(storage)
         if value is None:
             value = self._tensors[storage] = context.one("detach", heap.current_value(context, storage))
         grad = locations.fetch(context, context.state, backward.slot_of(storage))
+        owner = heap.of(context).borrowed.get(storage)
+        if owner is not None and owner.input >= 0:
+            if grad is not None:
+                raise UnsupportedCall("a script cannot return a leaf with a `.grad` that shares memory with a tensor "
+                                      "it did not make", context.span(),
+                                      hint="write `.detach().clone().requires_grad_()`")
+            whose = [self._output(v) for v in item_origins.values(context, SymTensor(storage, (), storage.type), 1)]
+            return self._referred(self.tensor(value, storage), whose)
         return sig.Leaf(self.tensor(value, storage), self.tree(grad))
 
     def beside_owner(self, leaf: Storage) -> bool:
-        """Whether a leaf that the script made leaves it together with the tensor in whose memory it is."""
+        """Whether a leaf that the script made leaves it together with a tensor that it made too, whose memory it
+        shows."""
         owner = heap.of(self.context).borrowed.get(leaf)
-        return owner is not None and any(owner is (k[0] if isinstance(k, tuple) else k) for k in self._tensors)
+        return owner is not None and owner.input < 0 and any(
+            owner is (k[0] if isinstance(k, tuple) else k) for k in self._tensors)
 
     def _fresh(self, value: SymTensor) -> Value:
         held, path = value.source
@@ -298,15 +328,13 @@ class Results:
 
     def _payload(self, t: Template, leaves: Iterator[sig.Result]) -> sig.Result:
         """The recipe for the run-time value of a union, from the outputs that are its leaves."""
+        if isinstance(t, Tensor):
+            self.leave(t)
         if isinstance(t, Tensor) and t.origin > 0:
             whole, *origin = [leaf.index for leaf in itertools.islice(leaves, 1 + t.origin)
                               if isinstance(leaf, sig.Output)]
+            self._note_leaves(self.outputs[whole])
             return numbers_of(t, self._referred(whole, origin))
-        if isinstance(t, Tensor) and t.origin == item_origins.UNKNOWN:
-            raise UnsupportedCall("a script cannot return this tensor: it may be memory of an argument, and only the "
-                                  "run knows of which", self.context.span(), hint="write `.clone()`")
-        if isinstance(t, Tensor) and t.parameter:
-            raise self._parameter()
         if isinstance(t, (Tensor, Num, Str)):
             return numbers_of(t, next(leaves))
         if isinstance(t, (Same, Static)):

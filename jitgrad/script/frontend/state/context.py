@@ -41,6 +41,8 @@ NUMBERS = itertools.count()
 RANDOM = ("random numbers and call-backs",)
 #: the decision that what branches and loops bring together stays a choice of objects, not a copy of what they hold
 REFERENCES = ("references",)
+#: the decision that with what branches and loops bring together goes which tensor of the caller, or leaf, it is
+ORIGINS = ("origins",)
 #: the decision that it is counted how often memory is written; names refer to objects then
 VERSIONS = ("versions",)
 #: the decision to unroll the loops that can be

@@ -405,15 +405,16 @@ class Identities:
                 yield made, site, (first, second)
 
     def _origins(self) -> Iterator[tuple[Storage, int]]:
-        """Tensors that may be items of lists, and how many ints say so."""
+        """Tensors that may be items of lists or leaves, and how many ints say so."""
         counts: dict[Cell, int] = {}
-        for after in self._after:
+        for after, state in zip(self._after, self.states, strict=True):
             for cell, made in after.items():
-                if isinstance(cell, Storage) and cell.origin:
-                    counts[made] = max(counts.get(made, 0), len(cell.origin))
-        for made, _ in self._fresh if counts else ():
-            if isinstance(made, Storage) and not made.unknown and made in counts:
-                yield made, counts[made]
+                if isinstance(cell, Storage):
+                    found = item_origins.count(self.context, SymTensor(cell, (), cell.type), state)
+                    made.unknown |= found == item_origins.UNKNOWN
+                    counts[made] = max(counts.get(made, 0), found)
+        yield from [(made, n) for made, _ in self._fresh
+                    if isinstance(made, Storage) and not made.unknown and (n := counts.get(made))]
 
     @property
     def types(self) -> list[Type]:

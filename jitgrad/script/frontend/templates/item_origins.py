@@ -2,7 +2,8 @@
 
 The first says which `signature.Reference` it is, -1: none, a tensor that the script made. The others are what that
 depends on: sizes and positions of a view, the position in a list that was given. So a list of run-time length gives
-back the very objects that were put into it.
+back the very objects that were put into it. The same ints go with what branches and loops bring together, where it
+leaves the script (`ORIGINS`); they also say which is a leaf that the script made.
 """
 
 from collections.abc import Sequence
@@ -11,12 +12,14 @@ from typing import Any
 from jitgrad.classes import dataclass, field
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state import copies
+from jitgrad.script.frontend.state.context import ORIGINS, Context, Restart, State
 from jitgrad.script.frontend.templates import alternatives
-from jitgrad.script.frontend.values.values import Path, SymTensor, Union
+from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values.values import Path, Storage, SymTensor, Union
 from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 
-#: an item that may be memory of the caller, nobody knows which
+#: an item that may be memory of the caller, or a leaf with a `.grad`, nobody knows which
 UNKNOWN = -1
 #: at most so many ints go with an item: a view of a view of an item, and so on in a loop, ends as UNKNOWN
 MOST = 12
@@ -24,10 +27,12 @@ MOST = 12
 
 @dataclass(slots=True)
 class References:
-    """What items of lists may be, and what sizes in their views are called."""
+    """What items of lists may be, what sizes in their views are called, and which leaves the
+    script made and brought together with other tensors."""
 
     references: list[sig.Reference] = field(default_factory=list)
     placeholders: list[Symbol] = field(default_factory=list)
+    leaves: set[Storage] = field(default_factory=set)
 
 
 def of(context: Context) -> References:
@@ -35,9 +40,24 @@ def of(context: Context) -> References:
     return context.part(References)
 
 
-def count(context: Context, tensor: SymTensor) -> int:
-    """How many ints say what a tensor is; 0 for one that the script made, or UNKNOWN."""
+def ask(context: Context) -> None:
+    """Which object a tensor is that leaves the script must be known: the evaluation begins again where it was not."""
+    if ORIGINS not in context.decisions:
+        raise Restart(ORIGINS, "with what a branch or loop brings goes which object it is")
+
+
+def own_leaf(tensor: SymTensor) -> bool:
+    """Whether a tensor is a leaf that the script made."""
+    return tensor.storage.requires_grad and tensor.storage.input < 0 and not tensor.path
+
+
+def count(context: Context, tensor: SymTensor, state: State | None = None) -> int:
+    """How many ints say what a tensor of a state is; 0 for one that the script made, or UNKNOWN."""
     storage = tensor.storage
+    if own_leaf(tensor):
+        return 1 if (state or context.state).values.get(("grad", storage)) is None else UNKNOWN
+    if not storage.origin and (storage in copies.of(context).stands or (storage.was_leaf and not tensor.path)):
+        return UNKNOWN
     if storage.input >= 0:
         return 1 + len(_symbols(context, tensor.path))
     if storage.origin:
@@ -69,6 +89,14 @@ def none(context: Context, n: int) -> list[Value]:
 
 def _values(context: Context, tensor: SymTensor) -> list[Value]:
     storage = tensor.storage
+    if own_leaf(tensor):
+        of(context).leaves.add(storage)
+        path: Path = ()
+        owner = heap.of(context).borrowed.get(storage)
+        root = -1 if owner is None else owner.input
+        if root >= 0:
+            path = next(path for other, path, _ in heap.of(context).leaves_in[storage] if other is owner)
+        return [context.constant(_number(context, root, 0, path, (), leaf=True))]
     if storage.input >= 0:
         symbols = _symbols(context, tensor.path)
         number = _number(context, storage.input, 0, tensor.path, symbols)
@@ -106,8 +134,8 @@ def column(context: Context, leaf: Value) -> int:
     return _add(context, sig.Reference(context.inputs.values.index(leaf), 1, (), ()))
 
 
-def _number(context: Context, root: int, base: int, path: Path, symbols: Sequence[Symbol]) -> int:
-    """The number of the reference that is a view."""
+def _number(context: Context, root: int, base: int, path: Path, symbols: Sequence[Symbol], leaf: bool = False) -> int:
+    """The number of the reference that is a view, or a leaf made of one."""
     places = of(context).placeholders
     while len(places) < len(symbols):
         places.append(Symbol())
@@ -118,7 +146,7 @@ def _number(context: Context, root: int, base: int, path: Path, symbols: Sequenc
 
     steps = tuple([(op, {k: map_attr(_canonical(context, a), renamed) for k, a in attrs.items()})
                    for op, attrs in path])
-    return _add(context, sig.Reference(root, base, steps, tuple(places[:len(symbols)])))
+    return _add(context, sig.Reference(root, base, steps, tuple(places[:len(symbols)]), leaf))
 
 
 def _add(context: Context, reference: sig.Reference) -> int:

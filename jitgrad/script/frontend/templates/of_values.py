@@ -8,7 +8,7 @@ from jitgrad.dims import Symbol
 from jitgrad.errors import NotStatic
 from jitgrad.script.frontend.batches.items import batches
 from jitgrad.script.frontend.state import copies, layout
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import ORIGINS, Context
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import PYTHON_KINDS, Either, Num, Static
 from jitgrad.script.frontend.templates.records import Failure, Record
@@ -80,7 +80,7 @@ def _tensor(context: Context, value: SymTensor, general: bool) -> Tensor:
     type_, storage = value.type_, value.storage
     leaf = not value.path and (storage.requires_grad or storage.was_leaf)
     place = item_origins.count(context, value)
-    origin = place if storage.origin or storage.unknown else 0
+    origin = place if storage.origin or storage.unknown or ORIGINS in context.decisions else 0
     return Tensor(type_.dtype, type_.dims, value.requires_grad, storage.alias, layout.keeps_order(context, value), leaf,
                   origin, place, storage.device, batches(value), storage.parameter is not False and not value.path)
 

@@ -71,10 +71,6 @@ class Template:
         """Whether there is no such element: a list of them is empty."""
         return any(t.uninhabited for t in self.parts)
 
-    def caller_memory(self) -> bool:
-        """Whether what is described may be memory of an argument, and nothing says of which."""
-        return any(t.caller_memory() for t in self.parts)
-
     def tags(self) -> list[Any]:
         """The alternatives of every union in an element: what its tags mean."""
         return [s for t in self.parts for s in t.tags()]

@@ -62,9 +62,6 @@ class Tensor(Template):
     def opened(self, elements: Elements) -> Tensor:
         return self.renamed(lambda d: elements.join(d, d))
 
-    def caller_memory(self) -> bool:
-        return self.origin == item_origins.UNKNOWN
-
     def alike(self, other: Template) -> bool:
         return isinstance(other, Tensor) and self.dtype is other.dtype and (
             max(self.origin, 0) == max(other.origin, 0) and self.batches == other.batches)

@@ -121,6 +121,8 @@ class UnionKind(Kind):
 
     def result(self, results: Leaving, obj: Union) -> sig.Result:
         copies.identify(results.context, obj)
+        if isinstance(obj.inner, Tensor):
+            results.leave(obj.inner)
         leaf = optional(obj)
         if leaf is not None:
             return numbers_of(obj.inner, sig.Output(results.output(leaf)))

@@ -1,0 +1,121 @@
+"""Leaves that a script makes, and arguments, of which a branch or a loop decides which one leaves it."""
+
+from __future__ import annotations
+
+import jitgrad as torch
+from tests.programs.nasty.harness import nasty
+
+TURNS = tuple((lambda n=n, leaf=leaf: (torch.tensor([0.3, -0.2, 0.5], requires_grad=leaf), n))
+              for n in (0, 1, 2, 3) for leaf in (False, True))
+
+
+def leaf(value: float):
+    return torch.full((3,), value, requires_grad=True)
+
+
+@nasty(*TURNS)
+def a_leaf_of_the_last_turn(x, n: int):
+    """What a loop made last, and the list of all that it made, are leaves, as what was there before it."""
+    w = leaf(0.0)
+    made = []
+    for k in range(n):
+        w = leaf(float(k))
+        made.append(leaf(2.0 * k))
+    return w, made, x
+
+
+@nasty(*TURNS)
+def an_argument_until_the_first_turn(x, n: int):
+    """It is the argument itself where no turn changed it, wherever it is found."""
+    w = x
+    for _ in range(n - 1):
+        w = w * 2
+    return w, [w], {"w": w}, w[1:]
+
+
+@nasty(*TURNS)
+def a_search_that_ends_at_once(x, n: int):
+    """The loop is left before it has done anything, in the middle, or at its end."""
+    w = x
+    for _ in range(n):
+        if w.sum() > 1.0:
+            return w
+        w = w * 1.7
+    return w
+
+
+@nasty(*TURNS)
+def descent_from_an_argument(x, n: int):
+    """Every step makes a new leaf: the last one is a result."""
+    w = x.detach().requires_grad_()
+    for _ in range(n):
+        g, = torch.autograd.grad((w ** 2).sum(), w)
+        w = (w - 0.1 * g).detach().requires_grad_()
+    return w
+
+
+@nasty(*TURNS)
+def some_items_are_leaves(x, n: int):
+    """Of a list's items some have a history, others are leaves."""
+    ws = [x]
+    for k in range(n):
+        w = x * (k + 1)
+        ws.append(w.detach().requires_grad_() if k % 2 else w)
+    return ws[n // 2:]
+
+
+@nasty(*TURNS)
+def nothing_an_argument_or_a_leaf(x, n: int):
+    """What a name is after a loop: None, the argument, or a leaf."""
+    w = None
+    for k in range(n):
+        w = x if k % 2 else leaf(1.0)
+    return w
+
+
+@nasty(*TURNS)
+def two_that_swap(x, n: int):
+    """The two change places in every turn, and stay who they are."""
+    a, b = x, leaf(2.0)
+    for _ in range(n):
+        a, b = b, a
+    return a, b
+
+
+@nasty(*TURNS)
+def a_leaf_on_one_side(x, n: int):
+    """A leaf here, something with a history there."""
+    if x.sum() * n > 1.0:
+        w = leaf(1.0)
+    else:
+        w = x * n
+    if n == 3:
+        w = leaf(2.0)
+    return w
+
+
+@nasty(*TURNS)
+def views_of_either(x, n: int):
+    """A view of a tensor that may be the argument shows the argument's memory."""
+    w = x.view(3, 1)
+    for _ in range(n - 1):
+        w = w.sin()
+    return w, w[0], w.t()
+
+
+@nasty(*TURNS)
+def a_leaf_and_what_was_before_it(x, n: int):
+    """A leaf leaves in an attribute; what it replaced does not."""
+    kept = {"w": x * 2}
+    for k in range(n):
+        kept["w"] = leaf(float(k)) if k != 1 else x
+    return kept
+
+
+@nasty(*TURNS)
+def a_leaf_in_the_memory_of_an_argument(x, n: int):
+    """It shows what is written to the argument, and is one leaf wherever it is found."""
+    w = x.detach().requires_grad_()
+    if n == 2:
+        w = leaf(3.0)
+    return [w, (w, x.detach().requires_grad_())]
