@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 from unittest import mock
 
@@ -25,33 +26,54 @@ LAYERS = {"ResNet's stem": ((64, 3, 224, 224), (64, 3, 7, 7), 2),
           "ResNet's 7 x 7": ((64, 512, 7, 7), (512, 512, 3, 3), 1)}
 
 
-def timed(way: str, net: Any, x: Any) -> tuple[float, Any]:
+def results(net: Any, x: Any, g: Any) -> Any:
+    """The layer, forward."""
+    with jitgrad.no_grad():
+        return net(x)
+
+
+def weight(net: Any, x: Any, g: Any) -> Any:
+    """The gradient of the weight."""
+    return jitgrad.autograd.grad(net(x), (net.weight,), g)[0]
+
+
+def images(net: Any, x: Any, g: Any) -> Any:
+    """The gradient of the images."""
+    return jitgrad.autograd.grad(net(x), (x,), g)[0]
+
+
+MADE = {"forward": results, "gradient of the weight": weight, "gradient of images": images}
+
+
+def timed(way: str, made: Any, *given: Any) -> tuple[float, Any]:
     """Microseconds of one way, and the results."""
-    script = jitgrad.script(lambda net, x: net(x))
-    with mock.patch.multiple(tiled, **WAYS[way]), config.override(cache=""), jitgrad.no_grad():
-        us = benchmarks.measured(lambda: script(net, x), jitgrad.cuda.synchronize)
-        return us, benchmarks.numbers(jitgrad, script(net, x))
+    script = jitgrad.script(made)
+    with mock.patch.multiple(tiled, **WAYS[way]), config.override(cache=""):
+        us = benchmarks.measured(lambda: script(*given), jitgrad.cuda.synchronize)
+        return us, benchmarks.numbers(jitgrad, script(*given))
 
 
-def row(name: str) -> dict[str, Any]:
-    """A layer's row: gathered columns, beside columns in memory."""
+def row(name: str, of: str) -> dict[str, Any]:
+    """A row of what a layer makes: gathered columns, beside columns in memory."""
     image, weight, stride = LAYERS[name]
-    x, w = (wave(jitgrad, "cuda", *shape, by=by, dtype=jitgrad.bfloat16)
-            for shape, by in ((image, 0.37), (weight, 0.21)))
+    result = *image[:1], *weight[:1], *[(n + 2 * (weight[-1] // 2) - weight[-1]) // stride + 1 for n in image[2:]]
+    x, w, g = (wave(jitgrad, "cuda", *shape, by=by, dtype=jitgrad.bfloat16)
+               for shape, by in ((image, 0.37), (weight, 0.21), (result, 0.29)))
     net = jitgrad.nn.Conv2d(weight[1], weight[0], weight[2:], stride, weight[-1] // 2, bias=False)
     net.weight = jitgrad.nn.Parameter(w)
-    (us, mine), (other, theirs) = (timed(way, net, x) for way in WAYS)
-    flops, moved = 2 * mine.size * np.prod(weight[1:]), 2 * (np.prod(image) + np.prod(weight) + mine.size)
-    return {"name": f"{name}, bfloat16, columns gathered", "us": us, "peers": {"columns": other},
+    (us, mine), (other, theirs) = (timed(way, MADE[of], net, x.requires_grad_(), g) for way in WAYS)
+    numbers = [int(np.prod(shape)) for shape in (image, weight, result)]
+    flops, moved = 2 * numbers[2] * np.prod(weight[1:]), 2 * sum(numbers)
+    return {"name": f"{name}, {of}, bfloat16, columns gathered", "us": us, "peers": {"columns": other},
             "floor_us": 1e6 * max(flops / FLOPS, moved / BANDWIDTH),
             "error": float(np.abs(mine - theirs).max() / np.abs(theirs).max())}
 
 
-@check(cap=150.0, alone=True, shares=True)
+@check(cap=300.0, alone=True, shares=True)
 def both_ways() -> Facts:
-    """Layers of nets, forward: where columns in memory take longer than gathering them."""
+    """Layers of nets, and their gradients: where columns in memory take longer than gathering them."""
     rows: list[dict[str, Any]] = []
-    for name in LAYERS:
-        rows.append(row(name))
+    for name, of in itertools.product(LAYERS, MADE):
+        rows.append(row(name, of))
         so_far({"rows": rows})
     return {"rows": rows}

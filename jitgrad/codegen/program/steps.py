@@ -95,7 +95,7 @@ class GemmStep(Step):
 
 class ConvolutionStep(Step):
     """Make what `role` says, "x", "w" or "y", of a convolution from the other two (`kernels/tiled/convolution.py`); "y"
-    of half types on a device (`cuda/kernels/tiled/convolution.py`).
+    or "w" of half types on a device, w as the sums of parts, (parts, *dims) (`cuda/kernels/tiled/convolution.py`).
 
     `words`: the numbers of its layout; `sizes`: the loops around one multiplication.
     """

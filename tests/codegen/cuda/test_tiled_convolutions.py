@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import math
 import re
 from typing import Any
 
@@ -24,24 +25,28 @@ from tests.cuda.hosted import StandinDriver, gpu
 CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 
-def run(d: dtypes.dtype, x: Any, w: Any, y: Any, stride: Any, padding: Any, dilation: Any, groups: int,
-        rows: int) -> None:
-    """Run the kernel with the threads in order and in reverse order: both write the same bits, and all of y."""
+def run(role: str, d: dtypes.dtype, x: Any, w: Any, y: Any, how: Any, rows: int, parts: int = 1) -> None:
+    """Run the kernel with the threads in order and in reverse order: both write the same bits, and all of what is made.
+
+    how: stride, padding, dilation, groups. `parts`: those of the places, by which w has as many sums.
+    """
+    stride, padding, dilation, groups = how
     rank = x.ndim - 2
-    loaded = host.library(f"{library(convolution.LIBRARY)}\n{convolution.source(d, rank, rows, 'test')}")
+    loaded = host.library(f"{library(convolution.LIBRARY)}\n{convolution.source(role, d, rank, rows, 'test')}")
     steps = [s // x.itemsize for s in x.strides]
-    outputs = w.shape[0] // groups
-    words = [x.shape[0], groups, w.shape[1], outputs, *x.shape[2:], *w.shape[2:], *y.shape[2:], *stride, *padding,
-             *dilation, *steps]
+    outputs, channels, *kernel = w.shape[-x.ndim:]
+    words = [x.shape[0], groups, channels, outputs // groups, *x.shape[2:], *kernel, *y.shape[2:], *stride, *padding,
+             *dilation, *steps, *([parts] if role == "w" else [])]
     arguments = [*[ctypes.c_void_p(a.ctypes.data) for a in (x, w, y)], *map(ctypes.c_int64, words)]
-    places = x.shape[0] * int(np.prod(y.shape[2:]))
-    blocks = -(-places // convolution.PIXELS) * groups * -(-outputs // rows)
+    columns = x.shape[0] * math.prod(y.shape[2:]) if role == "y" else channels * math.prod(kernel)
+    blocks = -(-columns // convolution.ACROSS[role]) * groups * -(-outputs // groups // rows) * parts
+    made = y if role == "y" else w
     found = []
     for reverse in (1, 0):
         loaded.jg_set_reversed(reverse)
-        y[...] = np.nan
-        host.launch(loaded, convolution.form(rank, rows, "test"), blocks, 1, arguments)
-        found.append(y.tobytes())
+        made[...] = np.nan
+        host.launch(loaded, convolution.form(role, rank, rows, "test"), blocks, 1, arguments)
+        found.append(made.tobytes())
     assert found[0] == found[1], "the order of the threads matters"
 
 
@@ -66,15 +71,36 @@ CASES: list[Any] = [
 @host.needs_compiler
 @pytest.mark.sampled("emulated GPU")
 def test_values(image: Any, weight: Any, how: Any, rows: int, d: Any) -> None:
-    stride, padding, dilation, groups = how
     rng = np.random.default_rng(3)
     x, w = rng.standard_normal(image).astype(d.np), rng.standard_normal(weight).astype(d.np)
-    exact = CONVOLUTIONS[x.ndim - 2](*[jitgrad.tensor(a.astype(np.float32)) for a in (x, w)], stride=stride,
-                                     padding=padding, dilation=dilation, groups=groups).numpy()
+    exact = plain(x, w, how).numpy()
     y = np.empty(exact.shape, d.np)
-    run(d, x, w, y, stride, padding, dilation, groups, rows)
+    run("y", d, x, w, y, how, rows)
     unit = 2.0 ** -8 if d is dtypes.bfloat16 else 2.0 ** -11  # rounded once
     np.testing.assert_allclose(y.astype(np.float32), exact, rtol=unit * 1.01, atol=1e-4)
+
+
+@pytest.mark.parametrize(("image", "weight", "how", "rows"), CASES)
+@host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
+def test_weights(image: Any, weight: Any, how: Any, rows: int) -> None:
+    """The parts' sums are the float32 gradient: parts of several images, of one, and of none."""
+    d, rng = dtypes.bfloat16, np.random.default_rng(3)
+    x, w = rng.standard_normal(image).astype(d.np), jitgrad.zeros(*weight, requires_grad=True)
+    y = plain(x, w, how)
+    g = rng.standard_normal(y.shape).astype(d.np)
+    (y * jitgrad.tensor(g.astype(np.float32))).sum().backward()
+    for parts in (1, 3):
+        found = np.empty((parts, *weight), np.float32)
+        run("w", d, x, found, g, how, rows, parts)
+        np.testing.assert_allclose(found.sum(0), w.grad.numpy(), rtol=1e-5, atol=1e-4)
+
+
+def plain(x: Any, w: Any, how: Any) -> Any:
+    """The CPU's float32 convolution."""
+    stride, padding, dilation, groups = how
+    given = [jitgrad.tensor(a.astype(np.float32)) if isinstance(a, np.ndarray) else a for a in (x, w)]
+    return CONVOLUTIONS[x.ndim - 2](*given, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 @host.needs_compiler
@@ -86,9 +112,9 @@ def test_images_of_any_strides_and_what_is_not_finite() -> None:
     x[0, 0, 0, 0] = np.inf
     w = rng.standard_normal((3, 3, 3, 3)).astype(d.np)
     y = np.empty((2, 3, 6, 7), d.np)
-    run(d, x, w, y, (1, 1), (1, 1), (1, 1), 1, 16)
-    plain = jitgrad.tensor(np.ascontiguousarray(x).astype(np.float32))
-    exact = F.conv2d(plain, jitgrad.tensor(w.astype(np.float32)), padding=1).numpy()
+    how = (1, 1), (1, 1), (1, 1), 1
+    run("y", d, x, w, y, how, 16)
+    exact = plain(x, w, how).numpy()
     np.testing.assert_allclose(y.astype(np.float32), exact, rtol=2.0 ** -8 * 1.01, atol=1e-4)
     assert np.isinf(exact).sum() == 3 * 4
 
@@ -98,9 +124,10 @@ def test_images_of_any_strides_and_what_is_not_finite() -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_machine_code(arch: str) -> None:
     """Nothing is on the stack, and as many blocks as are asked for have room on a multiprocessor."""
-    names = {f"conv_{rank}_{rows}": (rank, rows) for rank in (1, 2, 3) for rows in convolution.ROWS}
+    names = {f"conv_{role}_{rank}_{rows}": (role, rank, rows)
+             for role in "yw" for rank in (1, 2, 3) for rows in convolution.ROWS}
     whole = [text.prelude(), library(convolution.LIBRARY)]
-    whole += [convolution.source(dtypes.bfloat16, *of, name) for name, of in names.items()]
+    whole += [convolution.source(role, dtypes.bfloat16, *of, name) for name, (role, *of) in names.items()]
     used = machinecode.compiled("\n".join(whole), arch)
     for name, of in names.items():
         own = convolution.shape(*of)
@@ -149,16 +176,16 @@ def images(*shape: int, d: Any = jitgrad.bfloat16) -> Any:
 @host.needs_compiler
 @pytest.mark.sampled("emulated GPU")
 @pytest.mark.parametrize(("net", "x", "columns", "products"), [
-    (made(4, 6, 3, padding=1), images(3, 4, 6, 5), 1, 1),
-    (made(4, 6, 3, padding=1, stride=2), images(3, 4, 6, 5), 1, 2),
-    (made(4, 6, (2, 3), padding=(2, 0), dilation=(1, 2), groups=2), images(2, 4, 6, 7), 1, 1),
-    (made(4, 6, 1, padding=1, d=jitgrad.float16), images(2, 4, 3, 3, d=jitgrad.float16), 1, 1),
-    (made(3, 5, 4, make=nn.Conv1d), images(2, 3, 9), 1, 1),
-    (made(4, 6, 3, make=nn.ConvTranspose2d), images(2, 4, 5, 4), 1, 1),
+    (made(4, 6, 3, padding=1), images(3, 4, 6, 5), 0, 0),
+    (made(4, 6, 3, padding=1, stride=2), images(3, 4, 6, 5), 0, 1),
+    (made(4, 6, (2, 3), padding=(2, 0), dilation=(1, 2), groups=2), images(2, 4, 6, 7), 0, 0),
+    (made(4, 6, 1, padding=1, d=jitgrad.float16), images(2, 4, 3, 3, d=jitgrad.float16), 0, 0),
+    (made(3, 5, 4, make=nn.Conv1d), images(2, 3, 9), 0, 0),
+    (made(4, 6, 3, make=nn.ConvTranspose2d), images(2, 4, 5, 4), 0, 0),
     (made(18, 18, 3), images(1, 18, 4, 4), 2, 3),  # more rows of columns, of a small image
 ], ids=range(7))
 def test_few_rows_of_columns_are_not_made(net: Any, x: Any, columns: int, products: int) -> None:
-    """Those of the weight's gradient are, and float32's of images where windows are not next to each other."""
+    """float32's of images are, where windows are not next to each other."""
     found, kernels = agrees(net, x)
     assert found == products
     assert "jg_convolution_" in kernels
@@ -172,27 +199,59 @@ def test_images_too_large_for_the_cache_have_no_columns(monkeypatch: pytest.Monk
     monkeypatch.setattr(tiled, "SHALLOW", 0)
     monkeypatch.setattr(tiled, "CACHE", 2 * 36 * (6 * 5 + 6))
     net = made(4, 6, 3, padding=1)
-    assert agrees(net, images(3, 4, 6, 5))[0] == 2  # of both gradients: one of float32
+    assert agrees(net, images(3, 4, 6, 5))[0] == 1  # float32's, of the gradient of images
     assert agrees(net, images(3, 4, 6, 4))[0] == 3
-    assert agrees(net, images(3, 4, 9, 9))[0] == 2
+    assert agrees(net, images(3, 4, 9, 9))[0] == 1
+
+
+@host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
+def test_parts_of_a_weights_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as blocks are wanted and places are enough for; each adds to one sum."""
+    monkeypatch.setattr(tiled, "ENOUGH", 32)
+    net = made(3, 20, (3, 2), stride=(2, 1), padding=1)
+    for blocks, parts in ((528, 8), (5, 5), (1, 1)):
+        monkeypatch.setattr(tiled, "BLOCKS", blocks)
+        agrees(net, images(5, 3, 13, 7))
+        with config.override(interpret=True, cache=""):
+            found = jitgrad.script(step).traffic(net, images(5, 3, 13, 7)).steps
+        assert 4 * parts * 20 * 3 * 6 in [m.written for m in found if m.name == "jg_convolution"]
+
+
+@host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
+def test_no_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients are zeros, with columns (of more than 40 rows) and without."""
+    monkeypatch.setattr(tiled, "SHALLOW", 40)
+
+    def gradients(x: Any, w: Any) -> Any:
+        return jitgrad.autograd.grad(F.conv2d(x, w, padding=1).sum(), (x, w))
+
+    script = jitgrad.script(gradients)
+    with gpu(), config.override(cache="", debug_arena=True):
+        for n, channels in ((0, 4), (2, 4), (0, 5)):
+            x, w = jitgrad.ones(n, channels, 5, 4).bfloat16(), jitgrad.ones(6, channels, 3, 3).bfloat16()
+            gx, gw = script(x.cuda().requires_grad_(), w.cuda().requires_grad_())
+            assert gx.shape == x.shape
+            assert gw.cpu().float().numpy().any() == (n != 0)
 
 
 def test_traffic_is_of_the_images_that_have_no_columns() -> None:
-    """x, w and y, each once."""
+    """x, w and y, each once; of the weight's gradient one sum for each part."""
     with config.override(interpret=True, cache=""):
         for net, shape in ((made(4, 6, 3, padding=1), (3, 4, 6, 5)), (made(32, 6, 3, padding=1), (2, 32, 5, 4))):
             found = jitgrad.script(lambda net, x: net(x)).traffic(net, jitgrad.randn(*shape).bfloat16())
             ours = [m for m in found.steps if m.name == "jg_convolution"]
-            places = shape[0] * shape[2] * shape[3]
+            places, size = shape[0] * shape[2] * shape[3], 6 * 4 * 9
             assert [(m.read, m.written) for m in ours] == ([] if net.in_channels == 32 else [
-                (2 * (places * 4 + 6 * 4 * 9), 2 * places * 6)])
+                (2 * (places * 4 + size), 2 * places * 6), (2 * places * (4 + 6), 4 * size)])
 
 
 @host.needs_compiler
 @pytest.mark.sampled("emulated GPU")
 def test_gpus_before_ampere_multiply_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     net, x = made(4, 6, 3, padding=1, d=jitgrad.float16), images(3, 4, 6, 5, d=jitgrad.float16)
-    assert agrees(net, x)[0] == 1
+    assert agrees(net, x)[0] == 0
     monkeypatch.setattr(StandinDriver, "arch", "sm_75")
     assert agrees(net, x)[0] == 3
 

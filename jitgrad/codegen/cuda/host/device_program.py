@@ -63,13 +63,15 @@ def attend(p: DevicePrinter, step: AttentionStep) -> None:
 
 
 def convolve(p: DevicePrinter, step: ConvolutionStep) -> None:
-    """A block for some outputs of a group at some places."""
+    """A block for some outputs of a group, at some places or at some rows of columns of a part of the places."""
     words = [p.size(s) for s in step.words]
     arguments = [*[("ptr", p.address(r.buffer, r.offset)) for r in step.places], *[("i64", v.name) for v in words]]
-    outputs, rows = words[3], convolution.rows_for(step.words[3])
-    places = p.product((step.y.dims[0], *step.y.dims[2:]))
-    parts, rest = ((n + (of - 1)).op("sdiv", p.const(of)) for n, of in ((outputs, rows), (places, convolution.PIXELS)))
-    _call(p, p.module.convolution(step), arguments, rest * words[1] * parts, p.const(1))
+    by_places = step.role == "y"
+    columns = p.product((step.y.dims[0], *step.y.dims[2:]) if by_places else step.w.dims[2:])
+    sizes = (words[3], convolution.rows_for(step.words[3])), (columns, convolution.ACROSS[step.role])
+    down, across = ((n + (of - 1)).op("sdiv", p.const(of)) for n, of in sizes)
+    blocks = across * words[1] * down
+    _call(p, p.module.convolution(step), arguments, blocks if by_places else blocks * words[-1], p.const(1))
 
 
 def put(p: DevicePrinter, step: EachPut) -> None:

@@ -78,13 +78,13 @@ class DeviceModule(ModuleText):
     def convolution(self, step: ConvolutionStep) -> str:
         """The table with the form of a kernel of convolutions, printed unless an equal one is there."""
         d, rank, rows = step.y.dtype, len(step.y.dims) - 2, convolution.rows_for(step.words[3])
-        key = "convolution", d, rank, rows
+        key = "convolution", step.role, d, rank, rows
         found = self.tables.get(key)
         if found is None:
             name = f"{step.name}_{len(self.sources)}"
             self.head |= dict.fromkeys(convolution.LIBRARY)
-            self.sources.append(convolution.source(d, rank, rows, name))
-            found = self.tables[key] = self._table((convolution.form(rank, rows, name),)), 0
+            self.sources.append(convolution.source(step.role, d, rank, rows, name))
+            found = self.tables[key] = self._table((convolution.form(step.role, rank, rows, name),)), 0
         return found[0]
 
     def resident(self, step: ResidentStep) -> tuple[int, int]:

@@ -94,7 +94,12 @@ def _images(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
 
 def _weight(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
     images = y.dims[0]
-    chunks = Chunks(state, images, G.groups * G.depth * G.plane, x.dtype)
+    apart = tiled.without_columns(state, G, x.dtype, images)
+    if apart != 0:
+        tiled.weight(state, G, x, w, y, apart)
+        if apart == images:
+            return
+    chunks = Chunks(state, images - apart, G.groups * G.depth * G.plane, x.dtype)
     columns = state.allocate(x.dtype, (G.channels, *G.kernel, chunks.most, *G.counts))
     rows = y if images == 1 else state.allocate(y.dtype, (y.dims[1], chunks.most, *G.counts))
     rank = len(G.kernel)
@@ -107,7 +112,11 @@ def _weight(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
             _swap(state, _from(y, start), rows, count)
         state.emit(G.product((G.outputs, G.depth, count * G.plane), rows, columns, w, trans_b=True, accumulate=more))
 
-    chunks.then(emit)
+    if apart == 0:
+        chunks.then(emit)
+        return
+    with chunks.each() as (start, count):
+        emit(start, count, True)
 
 
 def _from(ref: Ref, start: Size) -> Ref:

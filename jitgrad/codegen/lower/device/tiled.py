@@ -13,20 +13,30 @@ for:
 What is between is left to cuBLASLt until it is measured (`python -m tools.devcheck --only convolutions` runs both
 ways). The gradient of images is the same for a stride of 1, on the weight turned and transposed; it is rounded once
 then, as columns of half types that are summed would not be.
+
+The gradient of the weight, y @ columns^T, has the same rows, outputs and columns, so that the same is waited for: what
+is made without columns has a gradient without. Its sum is over all places of all images, and its results may be those
+of one block: blocks share the places (`BLOCKS`), and the sum of their parts is rounded once. Where images fit the cache
+but not the columns of all of them, products may be waiting too; that is between.
 """
 
 from collections.abc import Sequence
 
 from jitgrad.codegen.lower.rules.geometry import Geometry
+from jitgrad.codegen.lower.rules.taps import Space
 from jitgrad.codegen.lower.rules.windows import copy
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import ConvolutionStep
 from jitgrad.dims import Size, call, floordiv, product
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import dtype, float32
 
 SHALLOW = 156
 CACHE = 48 << 20
+#: the most blocks that share a weight's places: of 132 multiprocessors each gets four, or twice two of twice the size
+BLOCKS = 132 * 4
+#: results of a block at most, outputs by rows of columns; places for which the sums that it writes are little
+RESULTS, ENOUGH = (128, 64), 512
 
 
 def without_columns(state: Lowering, G: Geometry, d: dtype, images: Size) -> Size:
@@ -51,8 +61,20 @@ def _chosen(state: Lowering, d: dtype, images: Size, depth: Size, numbers: Size)
 
 def results(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref, images: Size) -> None:
     """The results of the first images."""
-    _emit(state, G.groups, x, w, Ref(y.buffer, y.offset, (images, *y.dims[1:]), y.strides), G.stride, G.padding,
+    _emit(state, "y", G.groups, x, w, Ref(y.buffer, y.offset, (images, *y.dims[1:]), y.strides), G.stride, G.padding,
           G.dilation)
+
+
+def weight(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref, images: Size) -> None:
+    """The gradient of the weight from the first images; zeros where there are none."""
+    blocks = G.groups * _parts(G.outputs, RESULTS[0]) * _parts(G.depth, RESULTS[1])
+    parts = call("max", 1, call("min", floordiv(BLOCKS, call("max", 1, blocks)), floordiv(images * G.plane, ENOUGH)))
+    sums = state.allocate(float32, (parts, *w.dims))
+    _emit(state, "w", G.groups, x, sums, Ref(y.buffer, y.offset, (images, *y.dims[1:]), y.strides), G.stride, G.padding,
+          G.dilation, (parts,))
+    size = product(w.dims)
+    space = Space(state, (size, parts), 1, "conv_weight")
+    space.total(space.load(sums, (1, size)), Ref(w.buffer, w.offset, (size,), (1,)))
 
 
 def gradient(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
@@ -64,13 +86,19 @@ def gradient(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
     turned = state.allocate(w.dtype, (*outer, *G.kernel))
     copy(state, Ref(w.buffer, offset, turned.dims, (G.outputs * w.strides[0], w.strides[1], w.strides[0],
                                                     *[-s for s in w.strides[2:]])), turned)
-    weight = Ref(turned.buffer, 0, (x.dims[1], *turned.dims[2:]), turned.strides[1:])
+    other = Ref(turned.buffer, 0, (x.dims[1], *turned.dims[2:]), turned.strides[1:])
     padding = [d * (k - 1) - p for d, k, p in zip(G.dilation, G.kernel, G.padding, strict=True)]
-    _emit(state, G.groups, y, weight, x, G.stride, padding, G.dilation)
+    _emit(state, "y", G.groups, y, other, x, G.stride, padding, G.dilation)
 
 
-def _emit(state: Lowering, groups: int, x: Ref, w: Ref, y: Ref, stride: Sequence[int], padding: Sequence[Size],
-          dilation: Sequence[int]) -> None:
-    words = (y.dims[0], groups, w.dims[1], floordiv(w.dims[0], groups), *x.dims[2:], *w.dims[2:], *y.dims[2:], *stride,
-             *padding, *dilation, *x.strides)
-    state.emit(ConvolutionStep("y", words, (y.dims[0], w.dims[0], product(y.dims[2:]), product(w.dims[1:])), x, w, y))
+def _parts(n: Size, of: int) -> Size:
+    return floordiv(n + (of - 1), of)
+
+
+def _emit(state: Lowering, role: str, groups: int, x: Ref, w: Ref, y: Ref, stride: Sequence[int],
+          padding: Sequence[Size], dilation: Sequence[int], more: tuple[Size, ...] = ()) -> None:
+    outputs, channels, *kernel = w.dims[-len(x.dims):]
+    words = (y.dims[0], groups, channels, floordiv(outputs, groups), *x.dims[2:], *kernel, *y.dims[2:], *stride,
+             *padding, *dilation, *x.strides, *more)
+    sizes = (y.dims[0], outputs, product(y.dims[2:]), product((channels, *kernel)))
+    state.emit(ConvolutionStep(role, words, sizes, x, w, y))
