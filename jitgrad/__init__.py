@@ -103,6 +103,7 @@ def _names() -> _Any:
 
 _provide_kernels(cpu=lambda: _importlib.import_module("jitgrad.codegen.run.on_arrays"),
                  gpu=lambda: _importlib.import_module("jitgrad.cuda.elementwise"),
+                 products=lambda: _importlib.import_module("jitgrad.cuda.products"),
                  composites=lambda: _importlib.import_module("jitgrad.script.composites"))
 
 

@@ -194,6 +194,11 @@ def gpu_kernels() -> Any:
     return _load_kernels["gpu"]()
 
 
+def gpu_products() -> Any:
+    """`jitgrad.cuda.products`: the products of matrices that CuPy does not have."""
+    return _load_kernels["products"]()
+
+
 #: by GPU, where kernels were loaded that may never end: waits for a stream, None: for all, so that Ctrl-C gets through
 patient: dict[int, Callable[[int | None], None]] = {}
 

@@ -35,7 +35,7 @@ STOREYS = (
     ("codegen.lower",),
     ("codegen.llvm",),
     ("codegen.run",),
-    ("codegen.cuda", "cuda.elementwise"),
+    ("codegen.cuda", "cuda.elementwise", "cuda.products"),
     ("script.call",),
     ("script.frontend.source",),
     ("script.frontend.state",),

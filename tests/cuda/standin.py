@@ -17,9 +17,15 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
+from unittest import mock
 
 import numpy as np
 
+from jitgrad.codegen.cuda.driver.blaslt import BlasLt
+from jitgrad.codegen.cuda.driver.driverapi import DriverApi
+from jitgrad.cuda import products
+from tests.codegen.cuda.fakeblas import FakeBlas
+from tests.codegen.cuda.fakecuda import fake_driver
 from tests.cuda.meanings import meaning
 
 __version__ = "14.2.0"
@@ -661,7 +667,7 @@ def matmul(a: ndarray, b: ndarray, **kwargs: Any) -> ndarray:
     _here(a, b)
     x, y = _numpy(a), _numpy(b)
     if x.dtype.name in ("float16", "bfloat16"):  # added up in float32
-        assert x.dtype.name == "float16" or x.ndim == y.ndim == 2, "CuPy has no batches of products of bfloat16"
+        assert x.ndim == y.ndim == 2, "CuPy's batches of products are float32's, or fail"
         return ndarray._of(np.matmul(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype))
     return ndarray._of(np.matmul(x, y))
 
@@ -761,13 +767,31 @@ def _module() -> types.ModuleType:
 CUPY = _module()
 
 
+@functools.cache
+def blas() -> FakeBlas:
+    """cuBLASLt, of eager products; its `products` are the calls."""
+    return FakeBlas()
+
+
+@functools.cache
+def _lt() -> BlasLt:
+    return BlasLt(blas(), DriverApi(fake_driver()), bytearray, lambda source, names: [])
+
+
+def _driver(index: int) -> Any:
+    """What eager products need of a GPU's driver."""
+    assert index == _current[-1]
+    return types.SimpleNamespace(lt=_lt(), stream=lambda: get_current_stream().ptr)
+
+
 @contextlib.contextmanager
 def installed() -> Iterator[types.ModuleType]:
-    """CuPy for the time of a `with`."""
+    """CuPy for the time of a `with`, and what multiplies besides."""
     before = sys.modules.get("cupy")
     sys.modules["cupy"] = CUPY
     try:
-        yield CUPY
+        with mock.patch.object(products, "of_device", _driver):
+            yield CUPY
     finally:
         _current[:] = [0]
         if before is None:

@@ -186,6 +186,27 @@ def test_convolutions_without_columns(image: Any, weight: Any, options: Any, d: 
         np.testing.assert_allclose(a.cpu().float().numpy(), b.numpy(), rtol=2 * unit, atol=1e-4 * size)
 
 
+@pytest.mark.parametrize("d", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("left", "right", "by"), [
+    ((5, 33, 64), (5, 64, 17), (0, 1, 2)), ((33, 64), (5, 64, 17), (0, 1)), ((4, 1, 8, 7), (3, 7, 9), (0, 1, 2, 3)),
+    ((2, 65, 6, 32), (2, 6, 32, 65), (0, 2, 1, 3)), ((6, 32, 65), (6, 32, 40), (0, 2, 1))], ids=str)
+def test_eager_batches_of_half_products(left: Any, right: Any, by: Any, d: Any) -> None:
+    """Added up in float32 and rounded once, with both gradients."""
+    torch.manual_seed(0)
+    given = [torch.randn(*shape).to(d) for shape in (left, right)]
+    found = [t.cuda().detach().requires_grad_() for t in given]
+    exact = [t.float().detach().requires_grad_() for t in given]
+    made = [x.permute(*by) @ w for x, w in (found, exact)]
+    for y in made:
+        y.sum().backward()
+    unit = 2.0 ** -8 if d is torch.bfloat16 else 2.0 ** -11
+    for a, b in zip([made[0], *[t.grad for t in found]], [made[1], *[t.grad for t in exact]], strict=True):
+        assert a.dtype is d
+        size = float(b.detach().abs().max())
+        np.testing.assert_allclose(a.detach().cpu().float().numpy(), b.detach().numpy(), rtol=4 * unit,
+                                   atol=4 * unit * size)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_batch_norm_of_few_channels(dtype: Any) -> None:
     """Blocks share the rows, a launch for each stage."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.determinism import are_deterministic_algorithms_enabled
-from jitgrad.device import device, gpu_kernels, patient
+from jitgrad.device import device, gpu_kernels, gpu_products, patient
 from jitgrad.dtypes import HALF_CHARS, INEXACT_KINDS, dtype
 from jitgrad.eager.arrays.bounds import Bounds
 from jitgrad.eager.arrays.library import Library
@@ -171,15 +171,16 @@ def _by_numbers(of_reals: Callable[..., Any], of_all: Callable[..., Any]) -> Cal
 
 
 def _is_half_product(a: Any, b: Any) -> bool:
-    """Whether CuPy multiplies matrices of a half type itself, by tensor cores: added up in float32 and rounded once, as
-    in float32 and then rounded. Batches of bfloat16 it does not, but where one matrix multiplies all rows.
-    """
+    """Whether both are of one half type: added up in float32 and rounded once, as in float32 and then rounded."""
     kind = a.dtype.char
-    return kind in HALF_CHARS and b.dtype.char == kind and (kind == "e" or b.ndim == 2)
+    return kind in HALF_CHARS and b.dtype.char == kind
 
 
 def _half_product(xp: Any, a: Any, b: Any) -> Any:
-    if a.ndim > 2 and b.ndim == 2:  # one product of all rows
+    """By tensor cores: one matrix and all rows by CuPy, whose batches are float32's, or, of bfloat16, do not exist."""
+    if b.ndim > 2:
+        return gpu_products().batches(xp.cupy, a, b)
+    if a.ndim > 2:
         rows = xp.matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b)
         return rows.reshape(*a.shape[:-1], b.shape[1])
     return xp.matmul(a, b)
