@@ -33,7 +33,7 @@ def run(role: str, d: dtypes.dtype, x: Any, w: Any, y: Any, how: Any, rows: int,
     stride, padding, dilation, groups = how
     rank = x.ndim - 2
     loaded = host.library(f"{library(convolution.LIBRARY)}\n{convolution.source(role, d, rank, rows, 'test')}")
-    steps = [s // x.itemsize for s in x.strides]
+    steps = [s // a.itemsize for a in (x, y) for s in a.strides]
     outputs, channels, *kernel = w.shape[-x.ndim:]
     words = [x.shape[0], groups, channels, outputs // groups, *x.shape[2:], *kernel, *y.shape[2:], *stride, *padding,
              *dilation, *steps, *([parts] if role == "w" else [])]
@@ -177,19 +177,68 @@ def images(*shape: int, d: Any = jitgrad.bfloat16) -> Any:
 @pytest.mark.sampled("emulated GPU")
 @pytest.mark.parametrize(("net", "x", "columns", "products"), [
     (made(4, 6, 3, padding=1), images(3, 4, 6, 5), 0, 0),
-    (made(4, 6, 3, padding=1, stride=2), images(3, 4, 6, 5), 0, 1),
+    (made(4, 6, 3, padding=1, stride=2), images(3, 4, 6, 5), 0, 0),
+    (made(4, 6, 3, padding=1, stride=(3, 4)), images(3, 4, 6, 5), 0, 1),
     (made(4, 6, (2, 3), padding=(2, 0), dilation=(1, 2), groups=2), images(2, 4, 6, 7), 0, 0),
     (made(4, 6, 1, padding=1, d=jitgrad.float16), images(2, 4, 3, 3, d=jitgrad.float16), 0, 0),
     (made(3, 5, 4, make=nn.Conv1d), images(2, 3, 9), 0, 0),
     (made(4, 6, 3, make=nn.ConvTranspose2d), images(2, 4, 5, 4), 0, 0),
     (made(18, 18, 3), images(1, 18, 4, 4), 2, 3),  # more rows of columns, of a small image
-], ids=range(7))
+], ids=range(8))
 def test_few_rows_of_columns_are_not_made(net: Any, x: Any, columns: int, products: int) -> None:
-    """float32's of images are, where windows are not next to each other."""
+    """float32's of images are, where they would be made by too many convolutions."""
     found, kernels = agrees(net, x)
     assert found == products
     assert "jg_convolution_" in kernels
     assert len(re.findall(r"^jg_pw_columns_", kernels, re.MULTILINE)) == columns
+
+
+#: an image, a weight; stride, padding, dilation, groups
+STRIDED: list[Any] = [
+    ((2, 3, 7, 6), (4, 3, 3, 3), ((2, 2), (1, 1), (1, 1), 1)),
+    ((2, 4, 8, 7), (6, 2, 1, 1), ((2, 2), (0, 0), (1, 1), 2)),
+    ((1, 3, 15, 14), (5, 3, 7, 7), ((2, 2), (3, 3), (1, 1), 1)),
+    ((2, 2, 9, 8), (3, 2, 2, 4), ((1, 3), (0, 1), (1, 1), 1)),
+    ((2, 4, 11, 9), (4, 2, 3, 2), ((2, 2), (2, 1), (2, 3), 2)),
+    ((1, 2, 9, 13), (3, 2, 3, 3), ((2, 4), (0, 3), (1, 2), 1)),
+    ((2, 2, 1, 5), (3, 2, 1, 5), ((2, 2), (0, 0), (1, 1), 1)),
+    ((3, 2, 21), (4, 2, 5), ((6,), (2,), (4,), 1)),
+    ((1, 2, 5, 4, 6), (3, 2, 2, 3, 2), ((2, 2, 2), (0, 1, 1), (1, 1, 2), 1))]
+
+
+@host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
+@pytest.mark.parametrize("known", [True, False], ids=["constants", "sizes"])
+@pytest.mark.parametrize(("image", "weight", "how"), STRIDED)
+def test_images_by_phases(image: Any, weight: Any, how: Any, known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places that are a stride apart are those of a convolution, rounded once; also where the weight has any size."""
+    if not known:
+        monkeypatch.setattr(tiled, "_chosen", lambda state, d, images, *_: images if d.is_half else 0)
+    stride, padding, dilation, groups = how
+    jitgrad.manual_seed(0)
+    net = getattr(nn, f"Conv{len(image) - 2}d")(
+        image[1], weight[0], weight[2:], stride, padding, dilation, groups, bias=False).bfloat16()
+    x = jitgrad.randn(*image).bfloat16()
+    y = net(x)
+    g = jitgrad.randn(*y.shape).bfloat16()
+    plainly = x.float().detach().requires_grad_()
+    (exact,) = jitgrad.autograd.grad(plain(plainly, net.weight.detach().float(), how), (plainly,), g.float())
+    convolve = CONVOLUTIONS[len(image) - 2]
+
+    def of_net(net: Any, x: Any, g: Any) -> Any:
+        return jitgrad.autograd.grad(net(x), (x,), g)[0]
+
+    def of_weight(w: Any, x: Any, g: Any) -> Any:
+        made = convolve(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
+        return jitgrad.autograd.grad(made, (x,), g)[0]
+
+    with gpu() as device, config.override(cache="", debug_arena=True):
+        device.products.clear()
+        script, first = (jitgrad.script(of_net), net.cuda()) if known else (
+            jitgrad.script(of_weight), net.weight.detach().cuda())
+        found = script(first, x.cuda().requires_grad_(), g.cuda())
+        assert not device.products
+        np.testing.assert_allclose(found.cpu().float().numpy(), exact.numpy(), rtol=2.0 ** -8 * 1.01, atol=1e-4)
 
 
 @host.needs_compiler

@@ -11,8 +11,13 @@ for:
   H100) when they are multiplied: they go through memory twice, and are kernel times as large as the image.
 
 What is between is left to cuBLASLt until it is measured (`python -m tools.devcheck --only convolutions` runs both
-ways). The gradient of images is the same for a stride of 1, on the weight turned and transposed; it is rounded once
-then, as columns of half types that are summed would not be.
+ways).
+
+The gradient of images is the same for a stride of 1, on the weight turned and transposed; it is rounded once then, as
+columns of half types that are summed would not be. With a stride s along an axis only those elements k of a window give
+to a place for which k * dilation and the place plus the padding have one remainder modulo s. They are the same for all
+places that are s apart: these are made by a convolution of stride 1 with such elements of the weight, all places by as
+many as there are remainders (`PHASES`). Nothing is divided, nor multiplied by the zeros between results.
 
 The gradient of the weight, y @ columns^T, has the same rows, outputs and columns, so that the same is waited for: what
 is made without columns has a gradient without. Its sum is over all places of all images, and its results may be those
@@ -20,8 +25,11 @@ of one block: blocks share the places (`BLOCKS`), and the sum of their parts is 
 but not the columns of all of them, products may be waiting too; that is between.
 """
 
+import itertools
+import math
 from collections.abc import Sequence
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.lower.rules.geometry import Geometry
 from jitgrad.codegen.lower.rules.taps import Space
 from jitgrad.codegen.lower.rules.windows import copy
@@ -31,6 +39,8 @@ from jitgrad.codegen.program.steps import ConvolutionStep
 from jitgrad.dims import Size, call, floordiv, product
 from jitgrad.dtypes import dtype, float32
 
+#: the most convolutions of a gradient of images: each is a launch, and the copy of its part of the weight another
+PHASES = 8
 SHALLOW = 156
 CACHE = 48 << 20
 #: the most blocks that share a weight's places: of 132 multiprocessors each gets four, or twice two of twice the size
@@ -46,9 +56,9 @@ def without_columns(state: Lowering, G: Geometry, d: dtype, images: Size) -> Siz
 
 def gradient_without_columns(state: Lowering, G: Geometry, d: dtype, images: Size) -> bool:
     """Whether images are made from results without columns; never where there are none."""
-    depth = G.outputs * product(G.kernel)
+    depth = product((G.outputs, *[_parts(k, s) for k, s in zip(G.kernel, G.stride, strict=True)]))
     numbers = G.groups * depth * product(G.spatial) + G.groups * G.depth * G.outputs
-    return images != 0 and all(s == 1 for s in G.stride) and _chosen(state, d, images, depth, numbers) == images
+    return images != 0 and math.prod(G.stride) <= PHASES and _chosen(state, d, images, depth, numbers) == images
 
 
 def _chosen(state: Lowering, d: dtype, images: Size, depth: Size, numbers: Size) -> Size:
@@ -79,16 +89,45 @@ def weight(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref, images: Size) -
 
 def gradient(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
     """The images: for each channel the sum over what the outputs gave to windows, from the last element on."""
-    outer = (G.groups, w.dims[1], G.outputs)
-    offset = w.offset
-    for k, stride in zip(G.kernel, w.strides[2:], strict=True):
-        offset = offset + (k - 1) * stride
-    turned = state.allocate(w.dtype, (*outer, *G.kernel))
-    copy(state, Ref(w.buffer, offset, turned.dims, (G.outputs * w.strides[0], w.strides[1], w.strides[0],
-                                                    *[-s for s in w.strides[2:]])), turned)
-    other = Ref(turned.buffer, 0, (x.dims[1], *turned.dims[2:]), turned.strides[1:])
-    padding = [d * (k - 1) - p for d, k, p in zip(G.dilation, G.kernel, G.padding, strict=True)]
-    _emit(state, "y", G.groups, y, other, x, G.stride, padding, G.dilation)
+    for firsts in itertools.product(*map(range, G.stride)):
+        phases = [_phase(*of) for of in zip(firsts, G.kernel, G.stride, G.padding, G.dilation, strict=True)]
+        offset, steps = w.offset, []
+        for phase, stride in zip(phases, w.strides[2:], strict=True):
+            offset = offset + (phase.element + (phase.kernel - 1) * phase.step) * stride
+            steps.append(-phase.step * stride)
+        turned = state.allocate(w.dtype, (G.groups, w.dims[1], G.outputs, *[phase.kernel for phase in phases]))
+        copy(state, Ref(w.buffer, offset, turned.dims, (G.outputs * w.strides[0], w.strides[1], w.strides[0], *steps)),
+             turned)
+        place, dims, strides = x.offset, [], []
+        for first, n, s, stride in zip(firsts, G.spatial, G.stride, x.strides[2:], strict=True):
+            place = place + first * stride
+            dims.append(_parts(call("max", 0, n - first), s) if first else _parts(n, s))
+            strides.append(s * stride)
+        made = Ref(x.buffer, place, (*x.dims[:2], *dims), (*x.strides[:2], *strides))
+        _emit(state, "y", G.groups, y, Ref(turned.buffer, 0, (x.dims[1], *turned.dims[2:]), turned.strides[1:]), made,
+              [1] * len(phases), [phase.padding for phase in phases], [phase.dilation for phase in phases])
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One axis of the convolution that makes places from some first one on: the elements of the weight, from `element`
+    on and `step` apart, and how they are seen by the places."""
+
+    element: int
+    step: int
+    kernel: Size
+    padding: Size
+    dilation: int
+
+
+def _phase(first: int, kernel: Size, stride: int, padding: int, dilation: int) -> Phase:
+    common = math.gcd(stride, dilation)
+    step, apart, at = stride // common, dilation // common, first + padding
+    element = next((k for k in range(step) if (at - k * dilation) % stride == 0), None)
+    if element is None:
+        return Phase(0, step, 0, 0, apart)
+    count = _parts(call("max", 0, kernel - element) if element else kernel, step)
+    return Phase(element, step, count, apart * (count - 1) - (at - element * dilation) // stride, apart)
 
 
 def _parts(n: Size, of: int) -> Size:
@@ -99,6 +138,6 @@ def _emit(state: Lowering, role: str, groups: int, x: Ref, w: Ref, y: Ref, strid
           padding: Sequence[Size], dilation: Sequence[int], more: tuple[Size, ...] = ()) -> None:
     outputs, channels, *kernel = w.dims[-len(x.dims):]
     words = (y.dims[0], groups, channels, floordiv(outputs, groups), *x.dims[2:], *kernel, *y.dims[2:], *stride,
-             *padding, *dilation, *x.strides, *more)
+             *padding, *dilation, *x.strides, *y.strides, *more)
     sizes = (y.dims[0], outputs, product(y.dims[2:]), product((channels, *kernel)))
     state.emit(ConvolutionStep(role, words, sizes, x, w, y))

@@ -13,12 +13,12 @@ template <int RANK> JG_DEVICE jg_tap<RANK> jg_whole(const jg_tap<RANK>* p) {  //
     return u.tap;
 }
 
-// a convolution of images of T: sizes, strides of x in elements; `outputs`, `channels` of one group
+// a convolution of images of T: sizes, strides of x and of y in elements; `outputs`, `channels` of one group
 template <class T, int RANK> struct jg_convolution {
     const T* x;
     i64 images, groups, channels, outputs;
     i64 size[RANK], kernel[RANK], count[RANK], stride[RANK], padding[RANK], dilation[RANK];
-    i64 image, channel, step[RANK];
+    i64 image, channel, step[RANK], result, output, place[RANK];
 };
 
 // rows `first`... of w or of an image's results, their elements from k on, as a tile of R rows; zeros outside
@@ -64,18 +64,22 @@ JG_DEVICE void jg_taps(jg_tap<RANK>* taps, const jg_convolution<T, RANK>& c, i64
     taps[threadIdx.x] = tap;
 }
 
-// where the window of a place of an image begins, which may be outside of it; what is no place sees nothing
+// where the window of a place of an image begins, which may be outside of it; what is no place sees nothing. Where the
+// place lies in the results
 template <class T, int RANK>
-JG_DEVICE void jg_window(const jg_convolution<T, RANK>& c, i64 place, bool live, const T*& x, u32 (&start)[RANK]) {
+JG_DEVICE i64 jg_window(const jg_convolution<T, RANK>& c, i64 place, bool live, const T*& x, u32 (&start)[RANK]) {
+    i64 found = 0;
     #pragma unroll
     for (int a = RANK - 1; a >= 0; a--) {
-        const i64 outer = jg_over(place, c.count[a]);
-        const i64 from = (place - outer * c.count[a]) * c.stride[a] - c.padding[a];
+        const i64 outer = jg_over(place, c.count[a]), index = place - outer * c.count[a];
+        const i64 from = index * c.stride[a] - c.padding[a];
         start[a] = live ? (u32)from : 0xc0000000u;
         x += live ? from * c.step[a] : 0;
+        found += index * c.place[a];
         place = outer;
     }
     jg_here(x);
+    return found;
 }
 
 // a window's elements at COUNT taps, in pairs; zeros outside of the image
@@ -122,16 +126,16 @@ JG_DEVICE void jg_convolve(const jg_convolution<T, RANK>& c, const T* w, T* y) {
     const T* x = c.x;
     u32 start[RANK];
     {
-        i64 left = rest * PIXELS + pixel, place = -1;
+        i64 left = rest * PIXELS + pixel, place = 0;
         const bool live = left < total;
         if (live) {
             const i64 n = jg_over(left, plane);
             left -= n * plane;
-            place = (n * c.groups + group) * c.outputs * plane + left;
+            place = n * c.result + group * c.outputs * c.output;
             x += n * c.image + group * c.channels * c.channel;
         }
-        if (own == 0) places[pixel] = place;
-        jg_window(c, left, live, x, start);
+        place += jg_window(c, left, live, x, start);
+        if (own == 0) places[pixel] = live ? place : -1;
     }
     u32 gathered[OWN / 2];
     auto gather = [&](int stage) { jg_gather<OWN>(gathered, c, x, start, taps + stage * DEEP + own); };
@@ -180,14 +184,14 @@ JG_DEVICE void jg_convolve(const jg_convolution<T, RANK>& c, const T* w, T* y) {
             for (int h = 0; h < 2; h++) {
                 const i64 o = first + row + m * 16 + lane / 4 + h * 8;
                 if (o >= c.outputs || one < 0) continue;
-                T* const p = y + one + o * plane;
+                T* const p = y + one + o * c.output;
                 const u32 both = jg_pair(sums[m][n][2 * h], sums[m][n][2 * h + 1], zero);
                 if (other == one + 1 && jg_aligned<2>(p)) {
                     *(u32*)p = both;
                     continue;
                 }
                 p->bits = (unsigned short)both;
-                if (other >= 0) y[other + o * plane].bits = (unsigned short)(both >> 16);
+                if (other >= 0) y[other + o * c.output].bits = (unsigned short)(both >> 16);
             }
     }
 }

@@ -30,7 +30,7 @@ ROWS = (16, 32, 64, 128)
 #: the kernel's numbers, by axis where True, in the order of its parameters
 NUMBERS = (("images", False), ("groups", False), ("channels", False), ("outputs", False), ("size", True),
            ("kernel", True), ("count", True), ("stride", True), ("padding", True), ("dilation", True),
-           ("image", False), ("channel", False), ("step", True))
+           ("image", False), ("channel", False), ("step", True), ("result", False), ("output", False), ("place", True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,8 @@ def shape(role: str, rank: int, rows: int) -> Shape:
 def source(role: str, d: dtype, rank: int, rows: int, name: str) -> str:
     """The kernel `name`. Its parameters: the places of x, w and y; `NUMBERS`, of each spatial axis where they have
     one; for w the number of parts, of which it has a sum each. `channels` and `outputs` are a group's; `image`,
-    `channel` and `step` the strides of x; w and y are contiguous. No axis has 2^31 elements.
+    `channel` and `step` the strides of x, `result`, `output` and `place` those of y, which is contiguous where it is
+    read, as w is. No axis has 2^31 elements.
     """
     T, own = TYPES[d.name], shape(role, rank, rows)
     axes = range(rank)
