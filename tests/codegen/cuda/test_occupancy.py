@@ -20,6 +20,8 @@ from jitgrad import config
 from jitgrad.codegen.cuda.kernels import text
 from tests.codegen.cuda import machinecode
 from tests.codegen.cuda.test_corpus import called
+from tests.observe import duplicate
+from tests.programs import test_programs
 from tools.devcheck.workloads import WORKLOADS
 
 TABLE = Path(__file__).parent / "golden" / "occupancy.txt"
@@ -95,6 +97,23 @@ def test_three_blocks_of_rows_of_8192_floats_are_held(arch: str) -> None:
         mixed = "_mix_" in name
         assert threads == (512 if mixed else 256), name
         assert blocks(registers, 256) >= (2 if mixed else 3), name
+
+
+@machinecode.needs_cuda
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_two_blocks_of_much_computed_with_sums_of_columns_are_held(arch: str) -> None:
+    """There are two for a multiprocessor. Asked for (launch bounds), they would spill; elements of a thread are fewer.
+
+    Of float32 the programs of the tests have two other kernels of rows of which fewer than three are held. The split
+    rows of a selective scan, of 100 registers: where three are asked for they spill on sm_80, and kernels that take
+    fewer registers take all that three leave them. A single row (a particle filter), of 114: it has one block.
+    """
+    program = test_programs.PROGRAMS["memory::neural_turing_machine"]
+    with config.override(interpret=True, cache=""):
+        kernels = jitgrad.script(program.new()).kernels(*duplicate(program.calls[0]), device="cuda")
+    used = machinecode.compiled("\n".join([text.prelude(), *[k for k in kernels if "_mix_" in k]]), arch)
+    held = [(facts.stack, blocks(facts.registers, 256)) for name, facts in used.items() if name.endswith("_group")]
+    assert set(held) == {(0, 2)}
 
 
 def test_blocks_of_a_multiprocessor() -> None:

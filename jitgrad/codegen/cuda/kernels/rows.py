@@ -34,7 +34,7 @@ from jitgrad.codegen.program.kernel import Kernel, is_expensive
 THREADS, MANY, MOST = 256, 1024, 1 << 16
 #: threads that share a row of the form `_group`; the last only with sums of columns: others would spill registers
 LANES = (32, 64, 128, 256, 512)
-#: bytes of a thread's registers for what waits, with sums of columns, and besides expensive functions
+#: bytes of a thread's registers for what waits, with sums of columns, and besides much that is computed
 WAITING, MIXED, MIXED_FEW = 64, 320, 224
 #: elements of a thread: at most, and at least where nothing is computed twice
 MOST_ELEMENTS, ENOUGH = 32, 12
@@ -99,8 +99,9 @@ class Rows(Mixing):
         if self.sums:
             self.singles = [i for i in loads if not plan.element[i] and plan.stage[i] < 0]
         room = MIXED if self.sums else WAITING
-        if self.sums and any(is_expensive(s.op) or kernel.dtype_of(i).itemsize == 8
-                             for i, s in enumerate(kernel.body) if s.dtype):  # they take registers of their own
+        if self.sums and (len(kernel.body) > LONG_MIXED or any(
+                is_expensive(s.op) or kernel.dtype_of(i).itemsize == 8
+                for i, s in enumerate(kernel.body) if s.dtype)):  # they take registers of their own
             room = MIXED_FEW
         for everything in (True, False) if self.sums else (False,):
             self.kept = frontier(plan, self.vectors) if everything else keep(plan)
