@@ -130,8 +130,9 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
     if dead:  # what comes after it has seen no iteration
         context.state = entry
     else:
+        ran = first is True or (isinstance(trips, int) and trips > 0)
         for *sides, after in head.successors(end):
-            copies.stand(context, [after], sides, after in copies.of(context).chosen)
+            copies.stand(context, [after], sides[ran:], after in copies.of(context).chosen)
             copies.of(context).origins[after] = {s for s in sides if s is not None and s is not after}
     losses.forget(context)
 

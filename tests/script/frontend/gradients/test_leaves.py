@@ -100,6 +100,17 @@ def shared(x):
     return x.detach().requires_grad_()
 
 
+def test_a_leaf_in_the_memory_of_an_argument():
+    x = torch.ones(3, requires_grad=True)
+    leaf = script(shared)(x)
+    with torch.no_grad():
+        x.add_(1)
+    (leaf * 3).sum().backward()
+    assert leaf.tolist() == [2, 2, 2]
+    assert leaf.grad.tolist() == [3, 3, 3]
+    assert x.grad is None
+
+
 def beside_its_result(x):
     d = x.detach().clone().requires_grad_()
     return d, (d * 2).sum()
@@ -125,7 +136,7 @@ def in_a_branch(x):
 
 
 @pytest.mark.parametrize(("function", "words"), [
-    (shared, "a leaf that shares memory"), (beside_its_result, "together with a result that depends on it"),
+    (beside_its_result, "together with a result that depends on it"),
     (in_a_branch, "in a branch or loop of a tensor made before it"),
 ])
 def test_refusals(function, words):

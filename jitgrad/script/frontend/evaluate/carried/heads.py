@@ -12,7 +12,7 @@ from jitgrad.script.frontend.evaluate.carried.copying import CopyingHead
 from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import SETS, Context, Restart, State
 from jitgrad.script.frontend.state.layout import joined_order
-from jitgrad.script.frontend.templates import locations, pools, run_lists
+from jitgrad.script.frontend.templates import item_origins, locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, of_the_run
 from jitgrad.script.frontend.templates.identities import cell_of, written
 from jitgrad.script.frontend.templates.of_values import template_of
@@ -27,7 +27,8 @@ from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, is_held
 from jitgrad.script.graph.ir import Value
 
-#: a variable that is yet another known string after so many evaluations of the body becomes a string of the run
+#: a variable that is yet another known string after so many evaluations of the body becomes a string of the run, and of
+#: one that is yet another view it is not known whose memory it is
 STRINGS_KNOWN = 5
 _FLAGS = ("return", "break", "continue", ("result",))
 
@@ -326,7 +327,11 @@ class Head(CopyingHead):
 
     def wider(self, t: Template, joined: Template) -> Template:
         """The template that `t` becomes."""
-        return of_the_run(joined) if self.passes >= STRINGS_KNOWN and joined != t else joined
+        if self.passes < STRINGS_KNOWN or joined == t:
+            return joined
+        if isinstance(t, Tensor) and isinstance(joined, Tensor) and t.origin != joined.origin:
+            return replace(joined, origin=item_origins.UNKNOWN)  # a view of a view in every iteration
+        return of_the_run(joined)
 
     def _held(self, t: Template, before: Any, after: Any, end: State) -> Template:
         """A container's template: what the body leaves in place stays what it is."""
