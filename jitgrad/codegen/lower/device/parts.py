@@ -103,10 +103,9 @@ def _strides_before(state: Lowering, node: Node, place: Ref) -> tuple[Size, ...]
         return reshape_strides(place.dims, place.strides, shape)
     entries = through(node, tuple([(axis, 1, 0) for axis in range(len(place.dims))]))
     assert entries is not None
-    read = [axis for axis, factor, shift in entries if axis >= 0 and (factor, shift) == (1, 0)]
-    whole = len(read) == sum(size != 1 for size in shape) == sum(size != 1 for size in place.dims)
-    if not whole or any(size != 1 and (axis < 0 or size != place.dims[axis])
-                        for size, (axis, _, _) in zip(shape, entries, strict=True)):
+    read = [axis for size, (axis, factor, shift) in zip(shape, entries, strict=True)
+            if size != 1 and axis >= 0 and (factor, shift) == (1, 0) and size == place.dims[axis]]
+    if not len(read) == sum(size != 1 for size in shape) == sum(size != 1 for size in place.dims):
         return None
     return tuple([place.strides[axis] if axis >= 0 else 0 for axis, _, _ in entries])
 
