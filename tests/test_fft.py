@@ -11,7 +11,7 @@ import pytest
 
 import jitgrad as jt
 from jitgrad import fft
-from jitgrad.ops.library.keywords import table
+from jitgrad.ops.library.calls.forms import table
 from tests.eager.complex_oracle import agree, derivatives, loss_of, numbers
 
 try:

@@ -9,7 +9,7 @@ import pytest
 
 import jitgrad
 from jitgrad import special
-from jitgrad.ops.library.keywords import table
+from jitgrad.ops.library.calls.forms import table
 
 POINTS = (0.25, 1.5, 7.5, 26.0)
 #: at POINTS

@@ -37,12 +37,39 @@ BOUNDED = {"clamp", "clamp_max", "clamp_min", "clip"}
 PRIVATE = re.compile(r"_|.*(backward|_copy$|_out$|cudnn|miopen|mkldnn|quantize|fbgemm|nested|to_sparse|batch_norm_\w+)"
                      r"|native_")
 
+#: a type in stub files, and of operators -> its letter, see `jitgrad/ops/library/calls/kinds.py`
+LETTERS = {"Tensor": "T", "Number": "n", "_complex": "n", "_int": "i", "int": "i", "SymInt": "i", "IntLikeType": "i",
+           "_float": "f", "float": "f", "SymFloat": "f", "_bool": "b", "bool": "b", "None": "o", "str": "S",
+           "_dtype": "d", "DeviceLikeType": "D", "_device": "D", "_size": "I", "_symsize": "I", "Sequence[_int]": "I",
+           "Sequence[_int | SymInt]": "I", "Sequence[int]": "I", "tuple[_int, ...]": "I", "Sequence[float]": "F",
+           "Sequence[_float]": "F", "list[Tensor]": "L", "tuple[Tensor, ...]": "L", "tuple[Tensor | None, ...]": "L",
+           "list[Tensor | None]": "L"}
+TYPES = {"Tensor": "T", "number": "n", "int": "i", "float": "f", "bool": "b", "str": "S", "List[int]": "I",
+         "List[Tensor]": "L", "Device": "D", "ScalarType": "d"}
+
 HEAD = """\
 # How PyTorch {version}'s functions are called: parameters by name, `=` behind one that may be left out, `*` before
 # those that are given by name only, `|` between forms. `def`: in Python there, where it takes none of NumPy's names.
-# `out!=`: only of the result's dtype; `out?=`: so where no other operand is a tensor.
-# Written by `python -m tools.torch_signatures`; read by `jitgrad/ops/library/keywords.py`.
+# `out!=`: only of the result's dtype; `out?=`: so where no other operand is a tensor. Behind `:` the types that a
+# parameter takes, as letters of `kinds.WORDS`; any where there are none.
+# Written by `python -m tools.torch_signatures`; read by `jitgrad/ops/library/calls/forms.py`.
 """
+
+
+def letters_of(annotation: ast.expr | None) -> str:
+    """The letters of the types that an annotation in a stub file has; none where one of them has no letter."""
+    if annotation is None:
+        return ""
+    parts = [annotation]
+    while isinstance(parts[0], ast.BinOp):
+        parts[:1] = [parts[0].left, parts[0].right]
+    found = [LETTERS.get(ast.unparse(p).removeprefix("torch.")) for p in parts]
+    return "" if None in found else "".join(dict.fromkeys(letter for letter in found if letter))
+
+
+def stated(name: str, letters: str, default: bool) -> str:
+    """A parameter as the table has it."""
+    return name + (":" + letters if letters else "") + ("=" if default else "")
 
 
 def of_definition(node: ast.FunctionDef) -> str:
@@ -51,10 +78,10 @@ def of_definition(node: ast.FunctionDef) -> str:
     positional = [*a.posonlyargs, *a.args]
     optional = len(positional) - len(a.defaults)
     for i, p in enumerate(positional):
-        parts.append(p.arg + ("=" if i >= optional else ""))
+        parts.append(stated(p.arg, letters_of(p.annotation), i >= optional))
     if a.vararg is not None or a.kwonlyargs:
         parts.append("*" + (a.vararg.arg if a.vararg is not None else ""))
-    parts += [p.arg + ("" if default is None and p.arg != "generator" else "=")  # stub files forget that default
+    parts += [stated(p.arg, letters_of(p.annotation), default is not None or p.arg == "generator")  # which has one
               for p, default in zip(a.kwonlyargs, a.kw_defaults, strict=True)]
     return ", ".join(parts)
 
@@ -87,10 +114,18 @@ def of_schema(schema: Any) -> str:
         if p.kwarg_only and "*" not in parts:
             parts.append("*")
         name = "input" if p.name == "self" else p.name
-        parts.append(name + ("=" if p.has_default_value() else ""))
+        parts.append(stated(name, _of_type(p), p.has_default_value()))
     if written:
-        parts += [*(() if "*" in parts else "*"), "out="]
+        parts += [*(() if "*" in parts else "*"), "out:" + ("To" if len(written) == 1 else "TLo") + "="]
     return ", ".join(parts)
+
+
+def _of_type(argument: Any) -> str:
+    """The letters of the type of an operator's parameter."""
+    text = str(argument.real_type)
+    inner = text[len("Optional["):-1] if text.startswith("Optional[") else text
+    found = TYPES.get(inner, "")
+    return ("i" if found == "I" and argument.N is not None else "") + found + ("o" if found and inner != text else "")
 
 
 def stubs(path: Path, owner: str | None = None) -> dict[str, list[str]]:
@@ -102,10 +137,20 @@ def stubs(path: Path, owner: str | None = None) -> dict[str, list[str]]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             form = of_definition(node)
-            if owner is None and "self" in re.split(r"\W+", form):
-                continue  # deprecated, or a number where others have a tensor
             found[node.name].append(_of_method(form) if owner is not None else form)
-    return found
+    return {name: _without_self(of) for name, of in found.items()} if owner is None else found
+
+
+def _without_self(forms: list[str]) -> list[str]:
+    """The forms of a function without those that have a `self`, which are deprecated, or have a number where others
+    have a tensor: these take that too."""
+    kept = [form for form in forms if not re.search(r"\bself\b", form)]
+    named = [names_of(form) for form in kept]
+    for form in forms:
+        own = re.sub(r"\bself\b", "input", form)
+        if own != form and names_of(own) in named:
+            kept[named.index(names_of(own))] = united(kept[named.index(names_of(own))], own)
+    return kept
 
 
 def _of_method(form: str) -> str:
@@ -114,17 +159,32 @@ def _of_method(form: str) -> str:
     return ", ".join(parts[:-1] if parts[-1:] == ["*"] else parts)
 
 
+def names_of(form: str) -> list[str]:
+    """The names of a form's parameters."""
+    return re.sub(r":\w+|=", "", form).split(", ")
+
+
+def united(form: str, other: str) -> str:
+    """A form whose parameters take also what those of another take."""
+    also = dict(zip(names_of(other), other.rstrip("=").split(", "), strict=True))
+    parts = []
+    for name, part in zip(names_of(form), form.split(", "), strict=True):
+        of, more = (p.rstrip("=").partition(":")[2] for p in (part, also.get(name, part)))
+        parts.append(stated(name, "".join(dict.fromkeys(of + more)) if of and more else "", part.endswith("=")))
+    return ", ".join(parts)
+
+
 def merged(forms: list[str]) -> list[str]:
-    """The forms without those that others contain."""
+    """The forms without those that others contain, and that take what those take."""
     kept: list[str] = []
     for form in forms:
-        names = form.replace("=", "").split(", ")
+        names = names_of(form)
         for i, other in enumerate(kept):
-            others = other.replace("=", "").split(", ")
-            if _within(names, others):
+            if _within(names, names_of(other)):
+                kept[i] = united(other, form)
                 break
-            if _within(others, names):
-                kept[i] = form
+            if _within(names_of(other), names):
+                kept[i] = united(form, other)
                 break
         else:
             kept.append(form)
@@ -190,7 +250,7 @@ def with_exact_outs(lines: list[str]) -> Iterator[str]:
     for line in lines:
         if line.startswith("["):
             space = line[1:-1]
-        if "out=" not in line:
+        if not re.search(r"\bout(:\w+)?=", line):
             yield line
             continue
         name, _, inside = line.removeprefix("def ").partition("(")
@@ -202,11 +262,11 @@ def with_exact_outs(lines: list[str]) -> Iterator[str]:
             if not found:
                 untried.append(i)
             elif all(isinstance(x, RuntimeError) for x in found):
-                parts[i] = parts[i].replace("out=", "out!=")
-        for i in untried if any("out!=" in p for p in parts) else ():
-            parts[i] = parts[i].replace("out=", "out!=")
+                parts[i] = re.sub(r"\bout(:\w+)?=", r"out\1!=", parts[i])
+        for i in untried if any(re.search(r"\bout(:\w+)?!=", p) for p in parts) else ():
+            parts[i] = re.sub(r"\bout(:\w+)?=", r"out\1!=", parts[i])
         if name in BOUNDED:
-            parts = [re.sub("out!?=", "out?=", part) for part in parts]
+            parts = [re.sub(r"\bout(:\w+)?!?=", r"out\1?=", part) for part in parts]
         yield f"{line.partition('(')[0]}({' | '.join(parts)})"
 
 

@@ -52,7 +52,8 @@ class Methods(AnyTensor[Tensor]):
     minimum, fmax, fmin = pointwise.minimum, pointwise.fmax, pointwise.fmin
     clamp = clip = pointwise.clamp
     clamp_min, clamp_max, neg_ = pointwise.clamp_min, pointwise.clamp_max, pointwise.neg_
-    abs_, square_, round_, floor_ = elementary.abs_, elementary.square_, elementary.round_, elementary.floor_
+    abs_ = absolute_ = elementary.abs_
+    square_, round_, floor_ = elementary.square_, elementary.round_, elementary.floor_
     ceil_, exp_, sqrt_, sin_ = elementary.ceil_, elementary.exp_, elementary.sqrt_, elementary.sin_
     cos_, tanh_, sigmoid_ = elementary.cos_, elementary.tanh_, elementary.sigmoid_
     clamp_ = clip_ = pointwise.clamp_

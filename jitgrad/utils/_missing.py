@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import jitgrad
-from jitgrad.ops.library.keywords import table
+from jitgrad.ops.library.calls.forms import table
 
 ROOTS = ("torch", "jitgrad")
 #: classes whose methods are there: a call of `values` may be a dict's

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jitgrad.ops.library.core import ALIASES
-from jitgrad.ops.library.keywords import Form, forms
+from jitgrad.ops.library.calls.forms import ALIASES, Form, forms
 from tests.calls.arguments import TENSORS, USUAL, VARIANTS, own
 
 #: namespace -> how its functions are written in a call

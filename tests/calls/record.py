@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from jitgrad.ops.library.keywords import table
+from jitgrad.ops.library.calls.forms import table
 from tests.calls.generator import OWN, Call, calls, evaluate, in_memory, observed
 
 FILE = Path(__file__).with_name("recorded.json")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.ops.library.keywords import table
+from jitgrad.ops.library.calls.forms import table
 from tests.calls import record
 from tests.calls.generator import calls, evaluate, observed, same
 

@@ -15,7 +15,7 @@ import pytest
 import jitgrad
 from jitgrad import config
 from jitgrad.errors import UnsupportedCall
-from jitgrad.ops.library.keywords import ALIASES, table
+from jitgrad.ops.library.calls.forms import ALIASES, table
 from tests.calls import record
 from tests.calls.arguments import TENSORS, VARIANTS
 from tests.calls.generator import Call, calls, evaluate, observed, same

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import jitgrad
-from jitgrad.ops.library.core import ALIASES
-from jitgrad.ops.library.keywords import Form, accepted, complete, forms, table
+from jitgrad.ops.library.calls.forms import ALIASES, Form, forms, table
+from jitgrad.ops.library.calls.kinds import refusal
+from jitgrad.ops.library.keywords import accepted, complete
 from tests.calls.record import SPACES, has
 
 #: what torch's functions take and ours do not, and why
@@ -59,7 +60,7 @@ def test_the_table_is_pytorchs() -> None:
     from tools.torch_signatures import signatures
 
     found = [line for line in signatures() if not line.startswith("#")]
-    kept = [re.sub("out[!?]=", "out=", line) for space in table() for line in (f"[{space}]", *table()[space].values())]
+    kept = [re.sub("[!?]=", "=", line) for space in table() for line in (f"[{space}]", *table()[space].values())]
     assert found == kept
 
 
@@ -74,6 +75,24 @@ def test_forms() -> None:
     assert all(f.exact for f in forms("torch", "gather"))
     assert not Form("input, p=", False).aliases
     assert forms("torch", "there_is_no_such_function") == ()
+
+
+def test_types() -> None:
+    form = Form("input:Tn, dim:iIo=, *, keepdim:b=, out:To!=", True)
+    assert form.types == {"input": "Tn", "dim": "iIo", "keepdim": "b", "out": "To"}
+    assert form.exact
+    x, few = jitgrad.ones(2), jitgrad.tensor(1)
+    for given in ({"input": x}, {"input": 2.5}, {"input": True, "dim": 1}, {"input": x, "dim": (0, few)}, {"dim": few},
+                  {"dim": None}, {"dim": ()}, {"keepdim": False}, {"out": object()}, {"unknown": "a"}):
+        assert refusal("f", [(form, given)]) is None
+    for given, words in (({"input": "a"}, "'input' (position 1) must be Tensor, not str"),
+                         ({"dim": True}, "'dim' (position 2) must be tuple of ints, not bool"),
+                         ({"dim": (0, 1.5)}, "'dim' (position 2) must be tuple of ints, not tuple"),
+                         ({"dim": x}, "'dim' (position 2) must be tuple of ints, not Tensor"),
+                         ({"input": x, "keepdim": 1}, "'keepdim' must be bool, not int")):
+        assert str(refusal("f", [(form, given)])) == f"f(): argument {words}"
+    assert refusal("f", [(form, {"dim": "a"}), (Form("dim:S", True), {"dim": "a"})]) is None
+    assert refusal("f", []) is None
 
 
 def test_what_a_module_imports_is_not_completed() -> None:

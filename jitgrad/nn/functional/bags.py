@@ -36,7 +36,9 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
 
 def _rows(input: Tensor, weight: Tensor, padding_idx: int | None, max_norm: Number | None, norm_type: Number,
           scale_grad_by_freq: bool, sparse: bool, error: type[Exception]) -> Tensor:
-    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+    if weight.dim() == 0:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    if padding_idx is not None and padding_idx != 0 and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise AssertionError("Padding_idx must be within num_embeddings")
     if sparse:
         raise NotImplementedError("embedding() does not have sparse gradients")

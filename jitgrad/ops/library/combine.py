@@ -245,6 +245,8 @@ def corrcoef(input: AnyTensor[Tensor]) -> Tensor:
 
 def vander(x: AnyTensor[Tensor], N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of a vector (n,): (n, N), falling unless `increasing`; N is n by default."""
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
     count = x.shape[0] if N is None else static_int(N)
     require(count >= 0, RuntimeError, "N must be non-negative.")
     powers = create("arange", x, length=count, dtype=int64)

@@ -19,6 +19,7 @@ from jitgrad.dtypes import dtype
 from jitgrad.ops import OPS, autocast, specs
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
 from jitgrad.ops.checks import C
+from jitgrad.ops.library.calls.forms import ALIASES
 from jitgrad.ops.library.sizes import require, require_equal, same_shape, text
 from jitgrad.ops.opdef import POINTWISE
 
@@ -26,9 +27,6 @@ Number = bool | int | float | SymNumber
 Scalar = Number | complex
 #: what may stand where torch takes a tensor or a number
 OPERAND: Any = (AnyTensor, int, float, complex, SymNumber, np.generic)
-
-#: NumPy's names of parameters, which torch's own functions take too. Source: torch/csrc/utils/python_arg_parser.cpp
-ALIASES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 First = TypeVar("First")

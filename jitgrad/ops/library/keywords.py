@@ -7,8 +7,7 @@ parsed, and anything below `Completed` run, only where a call has another keywor
 """
 
 import functools
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any, TypeVar
 
@@ -16,67 +15,15 @@ from jitgrad.device import resolve
 from jitgrad.dtypes import dtype as dtype_
 from jitgrad.ops import OPS, specs
 from jitgrad.ops.backend import AnyTensor, backend
-from jitgrad.ops.library.core import ALIASES, class_word, inplace, is_tensor, require_castable, write
-from jitgrad.ops.library.sizes import same_shape
+from jitgrad.ops.library.calls.forms import ALIASES, Form, forms, table
+from jitgrad.ops.library.calls.kinds import refusal
+from jitgrad.ops.library.core import class_word, inplace, is_tensor, require_castable, write
+from jitgrad.ops.library.sizes import flag, same_shape
 
-TABLE = Path(__file__).with_name("signatures.txt")
 #: where a library function's forms are looked for
 SPACES = ("torch", "Tensor", "torch.linalg", "torch.special", "torch.fft", "torch.nn.functional")
 
 C = TypeVar("C")
-
-
-# --- the table -----------------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def table() -> dict[str, dict[str, str]]:
-    """namespace -> function -> its line."""
-    found: dict[str, dict[str, str]] = {}
-    for line in TABLE.read_text().splitlines():
-        if line.startswith("["):
-            space = found.setdefault(line[1:-1], {})
-        elif not line.startswith("#"):
-            space[line.removeprefix("def ").partition("(")[0]] = line
-    return found
-
-
-class Form:
-    """One way in which torch's function is called.
-
-    Attributes:
-        positional: the parameters that may be given by position, in order; `starred` ones take all that is left.
-        only: those that are given by name.
-        exact: whether `out` must have the result's dtype; else it may have one to which the result can be cast.
-        exact_of_numbers: whether it must where no other operand is a tensor.
-        required: those of either that have no default.
-        aliases: whether NumPy's names are taken.
-    """
-
-    def __init__(self, text: str, aliases: bool):
-        parts = [p for p in text.strip().split(", ") if p]
-        star = next((i for i, p in enumerate(parts) if p.startswith("*")), len(parts))
-        names = [p.rstrip("!?=") for p in parts]
-        self.positional = tuple(names[:star])
-        self.starred = names[star].strip("*") if star < len(parts) else ""
-        self.only = tuple(names[star + 1:])
-        self.required = frozenset(p for p in (*parts[:star], *parts[star + 1:]) if not p.endswith("="))
-        self.exact, self.exact_of_numbers = "out!=" in parts, "out?=" in parts
-        self.aliases = aliases
-
-    def named(self, keyword: str) -> str:
-        """The parameter that a keyword means: itself, or the one that it is NumPy's name of."""
-        found = [p for p, others in ALIASES.items() if keyword in others] if self.aliases else []
-        return found[0] if found else keyword
-
-
-def forms(space: str, name: str) -> tuple[Form, ...]:
-    """How a function of one of torch's namespaces is called; none for what torch does not have."""
-    line = table().get(space, {}).get(name)
-    if line is None:
-        return ()
-    inside = line.partition("(")[2].removesuffix(")")
-    return tuple(Form(part, not line.startswith("def ")) for part in inside.split(" | "))
 
 
 # --- completing ----------------------------------------------------------------------------------------------------
@@ -233,7 +180,11 @@ def _template(n: int, k: int, names: Any, needed: tuple[int, ...], bound: bool, 
               f" def call({', '.join([*defaults, '**_more'])}):\n"
               f"  if {asks}:\n"
               f"   return _finish(({''.join(p + ', ' for p in every)}), {'_rest' if star else '()'}, _more)\n"
-              f"  return _called({', '.join([*(['_first'] if bound else []), *passed])})\n"
+              f"  try:\n"
+              f"   return _called({', '.join([*(['_first'] if bound else []), *passed])})\n"
+              f"  except Exception:\n"
+              f"   _finish.require_types(({''.join(p + ', ' for p in every)}), {'_rest' if star else '()'})\n"
+              f"   raise\n"
               f" return call\n")
     scope: dict[str, Any] = {}
     exec(compile(source, "<keywords>", "exec"), scope)
@@ -292,6 +243,34 @@ class Completed:
         return name in form.required and ours in self.own.required and (
             ours not in form.positional or ours not in known)
 
+    def require_types(self, values: tuple[Any, ...], rest: tuple[Any, ...]) -> None:
+        """torch's TypeError where an argument of a call, which failed, is none of what torch takes there."""
+        own = self.own
+        names = (*own.positional, *own.only)
+        self._require_types({p: v for p, v in zip(names, values, strict=True)
+                             if v is not own.defaults.get(p, MISSING)}, rest)
+
+    def _require_types(self, given: dict[str, Any], rest: tuple[Any, ...]) -> None:
+        error = refusal(self.name, self._by_forms(given, rest))
+        if error is not None:
+            raise error from None
+
+    def _by_forms(self, given: dict[str, Any], rest: tuple[Any, ...]) -> Iterator[tuple[Form, dict[str, Any]]]:
+        """A call's arguments by the names of each of torch's forms in which it may be read; a method is a tensor's."""
+        own = self.own.positional
+        for form, shift in self._forms:
+            if not form.types or form.starred or (shift and not is_tensor(given.get(own[0]))):
+                continue
+            names = dict(zip(own, ("self", *form.positional) if shift else form.positional, strict=False))
+            names |= {self.plan.get(p, ""): p for p in (*form.positional, *form.only)}
+            further = form.positional[len(own) - shift:]
+            if further and "I" in form.types.get(further[0], "") and all(isinstance(n, int) for n in rest):
+                rest = (rest,) if rest else ()
+            if given.keys() <= names.keys() and len(rest) <= len(further):
+                by_name = {names[p]: v for p, v in given.items()} | dict(zip(further, rest, strict=False))
+                if form.required <= by_name.keys():
+                    yield form, by_name
+
     def __call__(self, values: tuple[Any, ...], rest: tuple[Any, ...], more: dict[str, Any]) -> Any:
         own, plan = self.own, self.plan
         names = (*own.positional, *own.only)
@@ -339,10 +318,19 @@ class Completed:
         raise TypeError(f"{self.name}() {error}")
 
     def _run(self, given: dict[str, Any], rest: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        explicit = {**given, **options}
+        try:
+            return self._finished(given, rest, options)
+        except Exception:
+            self._require_types(explicit, rest)
+            raise
+
+    def _finished(self, given: dict[str, Any], rest: tuple[Any, ...], options: dict[str, Any]) -> Any:
         out = options.pop("out", None)
         exact = False
         if out is not None:
-            targets = _targets(self.name, out)
+            several = any(form.types.get("out") != "To" for form, _ in self._forms if "out" in form.only)
+            targets = _targets(self.name, out, several)
             fitting = [form for form, _ in self._forms if "out" in form.only and given.keys() <= {
                 *self.own.positional, *form.positional, *form.only}]
             alone = sum([isinstance(v, AnyTensor) for v in given.values()]) < 2
@@ -389,7 +377,7 @@ class Completed:
 def _optional(function: str, option: str, value: Any, result: Any) -> Any:
     """A result with an option that the function itself does not have."""
     if option == "requires_grad":
-        return result.requires_grad_() if value else result
+        return result.requires_grad_() if flag(value, option) else result
     if option == "device" and value is not None:
         return backend().move(result, resolve(value))
     if option == "names" and value is not None:
@@ -400,8 +388,8 @@ def _optional(function: str, option: str, value: Any, result: Any) -> Any:
 # --- results into memory that is given -----------------------------------------------------------------------------
 
 
-def _targets(function: str, out: Any) -> tuple[Any, ...]:
-    targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+def _targets(function: str, out: Any, several: bool) -> tuple[Any, ...]:
+    targets = tuple(out) if several and isinstance(out, (tuple, list)) else (out,)
     for t in targets:
         if not isinstance(t, AnyTensor):
             raise TypeError(f"{function}(): argument 'out' must be Tensor, not {class_word(t)}")

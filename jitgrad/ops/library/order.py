@@ -56,6 +56,7 @@ def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -
             raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
         return made(clone(input), only_place(input))
     if input.dtype.is_complex:
+        axis(dim, input.ndim)
         raise not_implemented(made.__name__.removesuffix("_result"), input.dtype)
     if is_empty(input.shape):  # torch does not look at the axis either
         return made(clone(input), create("full", input, value=0, shape=tuple(input.shape), dtype=int64))

@@ -247,6 +247,10 @@ def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
 def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Tensor] | Number) -> Tensor:
     """input + weight * (end - input), computed from the nearer end."""
     d = input.dtype
+    if isinstance(weight, AnyTensor) and not weight.ndim:
+        d = result_dtype(input, weight)
+        end = cast(end, d) if end.dtype is input.dtype else end
+        input = cast(input, d)
     for name, x in (("end", end), ("weight", weight)):
         if isinstance(x, AnyTensor) and x.dtype is not d and (x.ndim or name == "end"):
             raise RuntimeError(f"expected dtype {d.name} for `{name}` but got dtype {x.dtype.name}")

@@ -121,6 +121,9 @@ def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *
     if not require_tensor("nanmean", input).dtype.is_floating_point:
         raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
                            + input.dtype.word)
+    if dtype is not None and not dtypes.given(dtype).is_inexact:
+        raise RuntimeError("nanmean(): could not infer output dtype. Optional dtype must be either a floating point or "
+                           f"complex dtype. Got: {dtype.word}")
     counted = _accumulated(cast(apply("eq", input, input), input.dtype), dtype)
     count = apply("sum", counted, axes=axes(dim, counted.ndim), keepdim=flag(keepdim))
     return apply("div", nansum(input, dim, keepdim, dtype=dtype), count)
@@ -152,13 +155,13 @@ def _split_unbiased(dim: Any, unbiased: bool) -> tuple[Any, bool]:
 def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
         correction: Number | None = None) -> Tensor:
     """The variance over dim; the divisor is the count less `correction` (1, or 0 with unbiased=False)."""
+    dim, unbiased = _split_unbiased(dim, unbiased)
     require_axes(dim, keepdim)
     if input.dtype.is_complex:
         re, im = [var(apply(part, input), dim, unbiased, keepdim, correction=correction) for part in ("real", "imag")]
         return apply("add", re, im)
     if not input.dtype.is_floating_point:
         raise RuntimeError("std and var: only support floating point and complex dtypes")
-    dim, unbiased = _split_unbiased(dim, unbiased)
     return apply("var", input, axes=axes(dim, input.ndim), keepdim=flag(keepdim),
                  correction=int(unbiased) if correction is None else static_number(correction))
 
@@ -211,8 +214,8 @@ amin = bind(_amax, "amin", "amin", "The minimum over dim; equal minima share the
 
 def aminmax(input: AnyTensor[Tensor], *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """(minimum, maximum) over dim."""
-    dim = one_axis("aminmax", dim)
-    return amin(input, dim, keepdim), amax(input, dim, keepdim)
+    over: Any = () if dim is None else one_axis("aminmax", dim)
+    return amin(input, over, keepdim), amax(input, over, keepdim)
 
 
 def _extreme(name: str, x: Any, dim: Any, keepdim: bool) -> tuple[Any, Any]:

@@ -27,8 +27,13 @@ def static_number(x: Any) -> Any:
 
 
 def static_int(x: Any) -> int:
-    """`x` as an int that is known now. A symbolic number answers `__index__` with a guarded value or a refusal."""
-    return x if type(x) is int else operator.index(x)
+    """`x` as an int that is known now. A symbolic number answers `__index__` with a guarded value or a refusal; a bool
+    is none, as in torch: TypeError."""
+    if type(x) is int:
+        return x
+    if x is True or x is False:
+        raise TypeError("an argument must be int, not bool")
+    return operator.index(x)
 
 
 def flag(x: Any, name: str = "keepdim") -> bool:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jitgrad
-from jitgrad.ops.library.core import ALIASES
-from jitgrad.ops.library.keywords import Form, forms, table
+from jitgrad.ops.library.calls.forms import ALIASES, Form, forms, table
 from tests.against.drafts import FLOATS, Draft
 from tests.calls.arguments import TENSORS, USUAL, own
 from tests.calls.generator import LEFT_OUT, PREFIX

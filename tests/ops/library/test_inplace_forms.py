@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.ops.library.keywords import table
+from jitgrad.ops.library.calls.forms import table
 from jitgrad.ops.methods import Methods
 from tests.calls.arguments import TENSORS
 from tests.calls.generator import calls

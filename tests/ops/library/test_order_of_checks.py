@@ -51,8 +51,32 @@ FIRST = {
         t.linalg.matrix_norm(t.ones(2, 3), "nuc", 1)
         t.linalg.vecdot(x, u, dim=1.5)
         u.__setitem__(5, 'b')
-        u.__setitem__(False, 'b')""",
+        u.__setitem__(False, 'b')
+        t.exp(1.5)
+        t.softmax('a', 1)
+        t.gather(x, 5, 1.5)
+        t.addmm(1.5, x, x)
+        t.is_same_size(7, x)
+        x.select(5, 1.5)
+        x.index_put_(t.tensor([7]), x)
+        t.nanquantile(i, 0.5, (0, 1))
+        t.histc(x.bool(), max=None)
+        t.abs(x, out=(x,))
+        t.argmax(x, True)
+        x.expand(2, 3).gather(True, i.long())
+        x.as_strided((2,), (2,), t.zeros(0))
+        t.allclose(x, x, atol=t.ones(7))
+        t.zeros(2, requires_grad=t.ones(2))
+        t.arange(t.ones(2, 4))
+        x.sum(0, requires_grad=True)""",
     RuntimeError: """
+        z.absolute_()
+        t.nanmean(x, 5, dtype=t.int64)
+        t.linalg.vander(t.tensor(True))
+        t.linalg.vander(t.tensor(1.0))
+        t.vander(t.tensor(1.0))
+        F.embedding(t.tensor([0]), t.ones(0, 2, 2), padding_idx=0)
+        t.ones(2, 4, requires_grad=True).__setitem__((t.tensor([True] * 2), t.tensor([0, 1, 2])), 2)
         t.zeros(3, 3, 2, dtype=t.int64).__setitem__((2, t.tensor([True, False, True]), [0, 1]), t.tensor([True]))
         t.ones(5, 4, 3).requires_grad_().__setitem__((t.tensor([3, 2]), slice(2), t.tensor([True] * 4)), 2)
         t.less(z, t.ones(2))
@@ -139,11 +163,15 @@ FIRST = {
         t.ones(3, 2).bool().index_reduce(0, t.tensor([0]), t.ones(1, 2).bool(), "prod", include_self=False)
         F.conv_transpose2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2).bool(), t.ones(2))""",
     IndexError: """
+        t.cummax(t.ones(2, 2) * 1j, 4)
+        F.embedding(t.tensor([0]), t.tensor(1.0))
         t.ones(4, 2, 2).bool().__setitem__(([2, 1], slice(2), t.tensor([False, False])), x[0])
         t.quantile(t.tensor(1.0), t.tensor([0.25, 0.5]), 7)
         t.ones(0, 2).index_put_((t.tensor([0]),), x.double())
         x.index_fill(5, t.tensor([0], dtype=t.int32), 1)""",
-    ValueError: "t.lobpcg(t.ones(2, 2, dtype=t.int64), 2)", ZeroDivisionError: "t.lobpcg(t.ones(2, 2), 0)"}
+    ValueError: """
+        t.lobpcg(t.ones(2, 2, dtype=t.int64), 2)
+        t.lobpcg(t.eye(2), 0, n=2)""", ZeroDivisionError: "t.lobpcg(t.ones(2, 2), 0)"}
 
 
 @pytest.mark.parametrize(("error", "call"), [(e, line.strip()) for e, lines in FIRST.items()
@@ -189,6 +217,17 @@ def test_indices_that_choose_nothing_are_not_looked_at() -> None:
 
 
 def test_what_other_checks_refused() -> None:
+    assert t.ones(4, 3, 3)[t.tensor([[1], [2]]), t.tensor([[5], [1]]), False].shape == (2, 0, 3)
+    assert t.ones(2, 4, 0)[:, t.tensor([False] * 4), [0]].shape == (2, 0)
+    own = t.ones(1)
+    own[t.tensor([True])] = own
+    assert own.item() == 1
+    assert t.lerp(t.tensor([3]), t.tensor([9]), t.tensor(0.5)).tolist() == [6.0]
+    assert t.lerp(t.ones(2), t.ones(2), t.tensor(0.5j)).dtype is t.complex64
+    assert t.lobpcg(t.eye(9) * t.arange(9.0), 2, n=1)[0].tolist() == pytest.approx([8])
+    assert t.lobpcg(t.eye(9), 0, n=3)[1].shape == (9, 0)
+    assert t.linalg.vander(t.tensor(2.0), N=3).tolist() == [[1.0, 2.0, 4.0]]
+    assert t.std(t.ones(2), False).item() == 0
     assert t.logcumsumexp(t.ones(2, 0, dtype=t.complex64), 1).shape == (2, 0)
     assert t.ones(3, 2, 4).permute(2, 0, 1).repeat(1, 1, 1).stride() == (6, 2, 1)
     assert t.kthvalue(t.tensor(True), 1)[0].item() is True

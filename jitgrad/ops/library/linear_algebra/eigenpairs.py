@@ -28,12 +28,13 @@ def lobpcg(A: AnyTensor[Tensor], k: int | None = None, B: AnyTensor[Tensor] | No
     Args:
         A: symmetric matrices, float (..., m, m).
         k: how many: as many as X has columns, or 1.
+        n: with how many the algorithm works, which are as many as X has columns, or k: no more are given.
         B: symmetric and positive definite, (..., m, m); without it the identity.
         method: "basic" or "ortho".
 
     Raises:
-        ValueError: fewer than 3 k rows, or another method.
-        ZeroDivisionError: k is 0.
+        ValueError: fewer than 3 n rows, or another method.
+        ZeroDivisionError: n is 0.
     """
     count = static_int(X.shape[-1] if k is None and X is not None else 1 if k is None else k)
     rows = A.shape[-1]
@@ -41,9 +42,11 @@ def lobpcg(A: AnyTensor[Tensor], k: int | None = None, B: AnyTensor[Tensor] | No
         raise ValueError(f"unknown method: {method}")
     if B is not None and B.ndim != A.ndim:
         raise AssertionError(f"A and B are of the same size, got {A.ndim} and {B.ndim} axes")
-    require(count >= 1, ZeroDivisionError, "LOBPCG needs at least one eigenpair, got k=", count)
-    require(rows >= 3 * count, ValueError, "LOBPCG algorithm is not applicable when the number of A rows (=", rows,
-            ") is smaller than 3 x the number of requested eigenpairs (=", count, ")")
+    sought = static_int(X.shape[-1] if X is not None else count if n is None else n)  # of which k are given
+    require(rows >= 3 * sought, ValueError, "LOBPCG algorithm is not applicable when the number of A rows (=", rows,
+            ") is smaller than 3 x the number of requested eigenpairs (=", sought, ")")
+    require(sought >= 1, ZeroDivisionError, "LOBPCG needs at least one eigenpair, got n=", sought)
+    count = min(count, sought)
     A = square("lobpcg", A)
     if B is None:
         values, vectors = decompositions.eigh(A)

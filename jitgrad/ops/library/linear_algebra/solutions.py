@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jitgrad.dtypes import float64, int32, int64
+from jitgrad.dtypes import bool_, float64, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to
@@ -261,6 +261,9 @@ def tensorsolve(A: AnyTensor[Tensor], B: AnyTensor[Tensor], dims: Sequence[int] 
 
 def vander(x: AnyTensor[Tensor], *, N: int | None = None) -> Tensor:
     """(..., n, N): powers 0, 1, ... N - 1 of x's elements; N is n without it. RuntimeError for an N of 1 or less."""
+    if x.dtype is bool_:
+        raise RuntimeError("linalg.vander supports floating point, complex, and integer tensors, but got Bool")
+    x = x if x.ndim else apply("unsqueeze", x, axis=0)
     size = x.shape[-1] if N is None else N
     require(size > 1, RuntimeError, "N must be greater than 1.")
     base = apply("unsqueeze", x, axis=x.ndim)

@@ -89,7 +89,8 @@ class _Advanced:
     def tensors(self, view: Any) -> list[Any]:
         """The index tensors, of which elements are looked at where they choose any."""
         found = [(i(), n, axis) for i, n, axis in self.indices]
-        if any(isinstance(m, int) and m == 0 for k, m in enumerate(view.shape) if k not in self.axes):
+        sizes = [m for i, _, _ in found for m in i.shape] + [m for k, m in enumerate(view.shape) if k not in self.axes]
+        if any(isinstance(m, int) and m == 0 for m in sizes):
             return [i if n is None else create("full", i, value=0, shape=tuple(i.shape), dtype=int64)
                     for i, n, _ in found]
         return [i if n is None else checked_indices(i, n, axis) for i, n, axis in found]
@@ -368,12 +369,18 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
         backend().assign(view, expand_to(value, tuple(view.shape)))
         return
     try:
-        advanced.require_fit()
+        _set_chosen(x, view, advanced, given, value)
     except IndexError:
-        backend().require_writable(x)
+        backend().require_writable(x)  # which torch asks first
         raise
+
+
+def _set_chosen(x: Any, view: Any, advanced: _Advanced, given: Any, value: Any) -> None:
+    """Write `value`, which is `given` in x's dtype, to what tensors and masks choose of a view of x."""
+    advanced.require_fit()
     masked = advanced.mask is not None and len(advanced.axes) == advanced.mask[0].ndim
-    if masked and isinstance(given, AnyTensor) and one_element(given):
+    filled = masked and isinstance(given, AnyTensor) and one_element(given)
+    if filled:
         filling(apply("reshape", given, shape=()), x.dtype)  # it is a number for torch, which the dtype must hold
     if masked and value.ndim == 0:
         mask, a = advanced.mask
@@ -382,19 +389,14 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
             mask = apply("reshape", mask, shape=(*mask.shape, *(1,) * trailing))
         backend().assign(view, apply("where", mask, value, view))
         return
-    if isinstance(given, AnyTensor):
-        if given.dtype is not x.dtype and mode.low is None and not (masked and one_element(given)):
+    if isinstance(given, AnyTensor) and not filled:
+        if given.dtype is not x.dtype and mode.low is None:
             advanced.require_one_shape()
             raise RuntimeError(f"Index put requires the source and destination dtypes match, got {x.dtype.word} for "
                                f"the destination and {given.dtype.word} for the source.")
         if not backend().apart(view, [given]):
             raise RuntimeError(SHARED)
-    try:
-        indices = advanced.tensors(view)
-    except IndexError:
-        backend().require_writable(x)
-        raise
-    put(view, indices, tuple(advanced.axes), value, accumulate=False)
+    put(view, advanced.tensors(view), tuple(advanced.axes), value, accumulate=False)
 
 
 def put(view: Any, indices: list[Any], axes: tuple[int, ...], value: Any, *, accumulate: bool) -> Any:

@@ -276,6 +276,6 @@ def fold(input: AnyTensor[Tensor], output_size: Any, kernel_size: Sizes, dilatio
             y = apply("slice", y, axis=axis, start=p, length=m, step=1)
     return own(y if input.ndim == 3 else apply("squeeze", y, axis=0))
 
-complete(globals())
+complete(globals(), "torch", "torch.nn.functional")  # `Tensor.unfold` is another function
 
 __all__ = ["avg_pool1d", "max_pool1d", "max_pool2d", "max_pool3d"]
