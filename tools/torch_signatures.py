@@ -33,6 +33,8 @@ NAMES_HEAD = """\
 """
 #: functions of numbers or tensors in one form, of which only those of numbers refuse an `out` of another dtype
 BOUNDED = {"clamp", "clamp_max", "clamp_min", "clip"}
+#: methods that take a number too where stub files have a tensor alone
+NUMBERS = {"copy_"}
 #: what other libraries read the parameters of, not people
 PRIVATE = re.compile(r"_|.*(backward|_copy$|_out$|cudnn|miopen|mkldnn|quantize|fbgemm|nested|to_sparse|batch_norm_\w+)"
                      r"|native_")
@@ -64,7 +66,8 @@ def letters_of(annotation: ast.expr | None) -> str:
     while isinstance(parts[0], ast.BinOp):
         parts[:1] = [parts[0].left, parts[0].right]
     found = [LETTERS.get(ast.unparse(p).removeprefix("torch.")) for p in parts]
-    return "" if None in found else "".join(dict.fromkeys(letter for letter in found if letter))
+    letters = "" if None in found else "".join(dict.fromkeys(letter for letter in found if letter))
+    return "Lo" if letters == "TLo" else letters  # an `out` of several tensors
 
 
 def stated(name: str, letters: str, default: bool) -> str:
@@ -116,7 +119,7 @@ def of_schema(schema: Any) -> str:
         name = "input" if p.name == "self" else p.name
         parts.append(stated(name, _of_type(p), p.has_default_value()))
     if written:
-        parts += [*(() if "*" in parts else "*"), "out:" + ("To" if len(written) == 1 else "TLo") + "="]
+        parts += [*(() if "*" in parts else "*"), "out:" + ("To" if len(written) == 1 else "Lo") + "="]
     return ", ".join(parts)
 
 
@@ -145,11 +148,11 @@ def _without_self(forms: list[str]) -> list[str]:
     """The forms of a function without those that have a `self`, which are deprecated, or have a number where others
     have a tensor: these take that too."""
     kept = [form for form in forms if not re.search(r"\bself\b", form)]
-    named = [names_of(form) for form in kept]
     for form in forms:
         own = re.sub(r"\bself\b", "input", form)
-        if own != form and names_of(own) in named:
-            kept[named.index(names_of(own))] = united(kept[named.index(names_of(own))], own)
+        for i, other in enumerate(kept if own != form else ()):
+            if _within(names_of(own), names_of(other)):
+                kept[i] = united(other, own)
     return kept
 
 
@@ -226,7 +229,8 @@ def signatures() -> Iterator[str]:
                     yield f"def {name}({form.removeprefix('self').lstrip(', ') if space == 'Tensor' else form})"
                 continue
             if space == "Tensor":
-                forms = methods.get(name, [])
+                forms = [form.replace("other:T", "other:Tn") if name in NUMBERS else form
+                         for form in methods.get(name, [])]
             elif space in ("torch", "torch.nn.functional"):
                 forms = functions.get(name) or nn.get(name) or []
             else:

@@ -69,11 +69,11 @@ def assign(target: T, value: TapedArray, since: int | None = None) -> T:
     return target
 
 
-def require_writable(target: TapedArray) -> None:
-    """RuntimeError where `assign` would refuse the target, whatever is to be written."""
+def require_writable(target: TapedArray, memory: bool = True) -> None:
+    """RuntimeError where `assign` would refuse the target's history, or its `memory`, whatever is to be written."""
     if mode.enabled and (target.requires_grad or (target._origin is not None and target._origin.requires_grad)):
         _require_writable_history(target)
-    if not library(target._data).writable(target._data):
+    if memory and not library(target._data).writable(target._data):
         _make_writable(target._data)
 
 

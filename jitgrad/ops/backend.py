@@ -128,8 +128,9 @@ class Backend(Protocol):
     def is_conjugate(self, tensor: Any) -> bool:
         """Whether a complex tensor is such a view."""
 
-    def require_writable(self, target: Any) -> None:
-        """RuntimeError where `assign` would refuse the target, whatever the value; a script knows later."""
+    def require_writable(self, target: Any, memory: bool = True) -> None:
+        """RuntimeError where `assign` would refuse the target, whatever the value, because of its history, and of its
+        `memory`; a script knows later."""
 
     def resize(self, target: Any, result: Any) -> Any:
         """Give a tensor that `result` is about to overwrite memory of its shape; returns it. A script may refuse."""

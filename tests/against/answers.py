@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -132,7 +133,8 @@ def answer(case: Case, module: Any, wrap: Callable[[Any], Any] = lambda f: f) ->
 def loosest(case: Case) -> tuple[float, float]:
     """What rounding explains in a program: of its results in float64 too, if they were float32 on the way."""
     dtypes = {m.dtype for m in case.arguments.values()} | {d for d in CLOSE if d in case.source}
-    dtypes |= {"float32"} if dtypes - set(CLOSE) or "out=" in case.source else set()
+    float32 = dtypes - set(CLOSE) or "out=" in case.source or re.search(r"t\.tensor\(\[[^]]*\.[^]]*\]\)", case.source)
+    dtypes |= {"float32"} if float32 else set()
     return max((CLOSE[d] for d in dtypes if d in CLOSE), default=CLOSE["float64"])
 
 

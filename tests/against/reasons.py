@@ -30,7 +30,6 @@ RAISED_THERE = {
     r"masked_fill_ only supports boolean masks": "masks of uint8 where one number is assigned",
     r"^backward: .*(can't be cast to the desired output type|broadcast shape|Found dtype|must have the same dtype)":
         "PyTorch's gradient has another type or shape than its operand",
-    r"stride\(-1\) must be 1 to view \w+ as \w+ .* but got 0": "strides of what has no elements",
     r"^backward: .*_backward(_\w+)?. not implemented for '(BFloat16|Half)": "no derivative of half types in PyTorch",
     r"Autograd not support dtype": "a history ends where a tensor becomes one of integers",
     r"takes no keyword arguments|takes 1 positional argument but 3|one_hot\(\) missing 1":
@@ -48,6 +47,8 @@ RAISED_HERE = {
     r"^(linear|pairwise_distance)\(\) got an unexpected keyword argument '(a|x|x1|keepdims)'":
         "a function in plain Python, which scripts inline: torch's own names only",
     r"\b(add|r?sub)\(\) takes from 0 to 2 positional arguments but 3": "alpha by position, which PyTorch deprecates",
+    r"is written to with history after the tensor has changed its own shape":
+        "views of what has changed its own shape (`t_`, `unsqueeze_`) are refused",
     r"Could not set tensor of type": "memory is seen in another type only where `view` says so",
     r"whose parts are (b?float16) are not available": "complex numbers of half precision",
     r"functions with out=... arguments don't support automatic differentiation":
@@ -61,8 +62,12 @@ EMPTY_THERE = {
     r"The size of tensor a \(\d+\) must match the size of tensor b \(0\)":
         "types are checked where there is nothing to compute",
 }
+#: PyTorch raises where jitgrad gives tensors without elements
+EMPTY_HERE = {r"stride\(-1\) must be 1 to view \w+ as \w+": "strides of what has no elements"}
 #: both raise, of two faults one each: what jitgrad says, what PyTorch says
 BOTH = {
+    (r"^(linear|pairwise_distance)\(\) got an unexpected keyword argument '(a|x|x1|keepdims)'", "(?!.*nonsense)"):
+        "a function in plain Python, which scripts inline: torch's own names only",
     (r'"hist\w+" not implemented for', "value cannot be converted to type uint8_t"):
         "PyTorch converts the bounds before it looks for a kernel",
     ("clamp is not supported for complex", "without overflow|can't be cast"): "a complex bound of real numbers",
@@ -86,6 +91,8 @@ BOTH = {
         "PyTorch counts before it looks at the target",
     ("more than one element of the written-to", "clamp is not supported for complex"):
         "PyTorch looks for a kernel before it looks at memory",
+    ("more than one element of the written-to", 'cum\\w+_out_cpu" not implemented for'):
+        "PyTorch looks for a kernel before it looks at memory",
     ("LOBPCG algorithm is not applicable", "cannot be raised to a negative power"): "two faults in one call",
     ("nonzero.* must be tuple of Tensors", "does not support the out kwarg"): "two faults in one call",
     ("Expected out tensor to have dtype", "argument 'dim' must be tuple of ints"): "two faults in one call",
@@ -93,8 +100,6 @@ BOTH = {
     ("Dimension out of range", "contracted dimensions need to match"): "two faults in one call",
     ("amin_cpu. not implemented for 'Complex", "aminmax not implemented for Complex"): "PyTorch has two errors for it",
     ("slow_conv_transpose", r"to have \d+ channels, but got"): "two faults in one call",
-    ("not implemented for|is not supported for", "is not a valid value for reduction"):
-        "PyTorch looks at the reduction first",
     ("A and B are of the same size", "only supported on matrices"): "PyTorch transposes before it looks at axes",
     ("not implemented for|not intended to support complex",
      "Found dtype|functions with out=|Expected out tensor to have|output tensor's dtype is wrong"):
@@ -118,15 +123,15 @@ SEEN = {
     ("gradient", r"\.(select|narrow|\w*split|chunk|unbind|\w*slice|as_strided)\(.*\n(?s:.*)as_strided\("):
         "PyTorch gives nothing to memory that the operand of as_strided does not show",
     ("history", r"trapezoid\("): "PyTorch makes the integral over nothing of zeros, without history",
+    ("value: True False", r"\bkron\((?s:.*)is_contiguous\("):
+        "PyTorch's kron of what is not in row order is not either",
     ("values", r"\bkron\("): "PyTorch's kron of what is not in row order is not either, so that a reshape of it copies",
-    ("gradient", r"//="): "PyTorch has no derivative there",
-    ("values", r"complex(?s:.*) \*\* "): "powers of complex zeros and infinities: the C library's infinity or NaN",
+    ("gradient", r"//=|floor_divide_\("): "PyTorch has no derivative there",
     ("values", r"(unfold|as_strided)\((?s:.*)_\("):
         "writes to windows that overlap: PyTorch's come in an order, or are lost",
     ("error: RuntimeError (index", r"take_along_dim\("): "PyTorch reads out of bounds",
     ("gradient", r"addc(mul|div)\(.*value="): "PyTorch multiplies by the number in the type of one operand",
     ("gradient", r"as_strided_scatter"): "PyTorch gives input the gradient of what was written over it",
-    ("values", r"complex(?s:.*)pow\w*\(\w+, -"): "powers of complex zeros: the C library's infinity or NaN",
     ("values", r"\.addc(mul|div)_\("): "PyTorch reads what it has just written",
     ("gradients", r"dropout"): "dropout of nothing is a copy",
     ("error: RuntimeError (Expected out tensor", r"\babs(olute)?\("):
@@ -135,10 +140,10 @@ SEEN = {
     ("gradient", r"\.(logical_\w+|eq|ne|lt|le|gt|ge|less\w*|greater\w*|not_equal)_\("):
         "PyTorch claims a history for what has no derivative",
     ("gradient", r"cholesky_inverse"): "PyTorch's gradient has also the triangle that is not read",
-    ("gradient", r"std\w*\(.*(\(\)|\[\])"): "PyTorch's gradient of deviations over `()` has no number of elements",
+    ("gradient", r"(std|var)\w*\(.*(\(\)|\[\])"):
+        "PyTorch's gradient of deviations over `()` has no number of elements",
     ("values", r"(\w+)\.masked_scatter_\(.*, (r\d+|\1)\)"): "PyTorch reads what it has just written",
-    ("values", r"complex(?s:.*)(add_\(|\+= )float\('nan'\)"): "PyTorch multiplies the number by one first",
-    ("values", r"(\w+)\.copy_\(\1\."): "PyTorch reads what it has just written",
+    ("values", r"(\w+)\.(add|copy|div|mul|sub)_\(\1\."): "PyTorch reads what it has just written",
     ("error: RuntimeError (Number of elements of source", r"(\w+)\.masked_scatter_\(.*, \1\)"):
         "PyTorch reads what it has just written",
     ("gradient", r"expand\((?s:.*)linalg\.det\("): "PyTorch's first slope of determinants of singular matrices is zero",
@@ -159,6 +164,9 @@ SEEN = {
 #: likewise, where every number that differs is NaN in PyTorch's answer, and none in ours
 LOST_THERE = {
     ("gradient", r"\.prod\("): "PyTorch divides the product, which may be infinite, by its factors",
+    ("gradient", r"nanmean\("): "PyTorch divides by how many are not NaN, which may be none",
+    ("values", r"complex(?s:.*)( [-+]=? |(add|sub)_?\(.*)float\('(inf|nan)'\)"):
+        "PyTorch multiplies the number by one first, as complex ones",
     ("gradient", r"cumprod\("): "infinite products beside zeros, which PyTorch multiplies by zero",
     ("gradient", r"copysign"): "PyTorch divides the result by an operand that may be NaN or infinite",
     ("gradient", r"log_ndtr"): "limits at infinity, where PyTorch has NaN",
@@ -167,11 +175,19 @@ LOST_THERE = {
     ("values", r"\b(i0|i1|bessel_\w+|modified_bessel_\w+)_?\("): "limits at infinity, where PyTorch has NaN",
 }
 
+#: likewise in ours, and none in PyTorch's
+LOST_HERE = {
+    ("values", r"complex(?s:.*)(pow\w*\(| \*\*=? )"):
+        "powers of complex zeros and infinities: the C library's infinity",
+}
+
 
 def reason(case: Case, found: str, ours: Answer, theirs: Answer) -> str:
     """Why a difference stays, or nothing."""
     if ours.error != theirs.error:
         if theirs.error and (why := _of(RAISED_THERE, f"{theirs.error}: {theirs.text}")):
+            return why
+        if theirs.error and not ours.error and _has_none(ours.results) and (why := _of(EMPTY_HERE, theirs.text)):
             return why
         if ours.error and not theirs.error and (why := _of(RAISED_HERE, ours.text)):
             return why
@@ -180,14 +196,14 @@ def reason(case: Case, found: str, ours: Answer, theirs: Answer) -> str:
         if why := next((why for (here, there), why in BOTH.items()
                         if ours.error and re.search(here, ours.text) and re.search(there, theirs.text)), ""):
             return why
-    told = {**SEEN, **(LOST_THERE if _lost_there(ours, theirs) else {})}
+    told = {**SEEN, **(LOST_THERE if _lost(ours, theirs) else {}), **(LOST_HERE if _lost(theirs, ours) else {})}
     return next((why for (word, pattern), why in told.items()
                  if found.startswith(word) and re.search(pattern, case.text)), "")
 
 
-def _lost_there(ours: Answer, theirs: Answer) -> bool:
+def _lost(first: Answer, second: Answer) -> bool:
     """Whether every number in which two answers differ is NaN in the second alone."""
-    here, there = ([*numbers_of(a.results), *numbers_of(a.gradients)] for a in (ours, theirs))
+    here, there = ([*numbers_of(a.results), *numbers_of(a.gradients)] for a in (first, second))
     if [np.shape(a) for a in here] != [np.shape(b) for b in there]:
         return False
     with np.errstate(all="ignore"):

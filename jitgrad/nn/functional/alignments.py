@@ -78,18 +78,18 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: Legacy =
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
                                 size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean") -> Tensor:
     """The mean over classes of -(target log(sigmoid(input)) + (1 - target) log(sigmoid(-input))) * weight."""
-    reduction = _classes.reduction_of(size_average, reduce, reduction)
     classes = input.dim() - 1
     input.size(classes)  # IndexError of a number
     loss = -(target * _activation.logsigmoid(input) + (1 - target) * _activation.logsigmoid(-input))
     loss = loss if weight is None else loss * weight
-    return _reduced(loss.sum(classes) / input.shape[classes], reduction)
+    return _reduced(loss.sum(classes) / input.shape[classes], _classes.reduction_of(size_average, reduce, reduction))
 
 
 def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *,
                                       distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
                                       margin: Number = 1.0, swap: bool = False, reduction: str = "mean") -> Tensor:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin), pairwise_distance without another d."""
+    reduction = _classes.reduction_of(None, None, reduction)
     d: Any = _pairwise_distance if distance_function is None else distance_function
     near, far = d(anchor, positive), d(anchor, negative)
     if swap:
@@ -116,6 +116,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_leng
     Returns:
         float () or (N,). Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
     """
+    reduction = _classes.reduction_of(None, None, reduction)
     log_probs = _widen(log_probs)
     if isinstance(log_probs.numel(), int) and log_probs.numel() == 0:
         raise RuntimeError("log_probs tensor must not be empty")

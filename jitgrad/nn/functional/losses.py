@@ -24,11 +24,7 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     """A loss per element as "none", "mean" or "sum" says."""
     if reduction == "mean":
         return loss.mean()
-    if reduction == "sum":
-        return loss.sum()
-    if reduction != "none":
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    return loss
+    return loss.sum() if reduction == "sum" else loss
 
 
 def _weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
@@ -68,7 +64,7 @@ def _together(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 def mse_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean",
              weight: Tensor | None = None) -> Tensor:
     """(input - target)^2; "mean" with a weight is the weighted mean."""
-    reduction = _classes.reduction_of(size_average, reduce, reduction)
+    reduction = _classes.reduction_of(size_average, reduce, reduction, input, target)
     input, target = _promoted("mse", input, target) if weight is None else _together(input, target)
     d = input - target
     loss = d * d
@@ -79,7 +75,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce:
 def l1_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean",
             weight: Tensor | None = None) -> Tensor:
     """|input - target|; "mean" with a weight is the weighted mean."""
-    reduction = _classes.reduction_of(size_average, reduce, reduction)
+    reduction = _classes.reduction_of(size_average, reduce, reduction, input, target)
     input, target = _together(input, target)
     loss = jitgrad.abs(input - target)
     return _weighted(loss, weight, reduction)
@@ -92,7 +88,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Legacy = None, r
 
     Raises RuntimeError for a negative beta.
     """
-    reduction = _classes.reduction_of(size_average, reduce, reduction)
+    reduction = _classes.reduction_of(size_average, reduce, reduction, input, target)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if not (input.dtype.is_floating_point or target.dtype.is_floating_point) and beta == 0:  # which integers have
@@ -113,6 +109,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: Nu
 
     Raises RuntimeError for a delta that is not positive.
     """
+    reduction = _classes.reduction_of(None, None, reduction, input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     result = _classes.into(_widen(input), _widen(target))
@@ -274,13 +271,12 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 def kl_div(input: Tensor, target: Tensor, size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean",
            log_target: bool = False) -> Tensor:
     """target (log(target) - input) for log-probabilities input; "batchmean" divides the sum by the first size."""
-    reduction = _classes.reduction_of(size_average, reduce, reduction)
+    over = _classes.reduction_of(size_average, reduce, "sum" if reduction == "batchmean" else reduction)
     input, target = _widen(input), _widen(target)
     _classes.require_real_floats("kl_div", input, target)
     loss = jitgrad.exp(target) * (target - input) if log_target else jitgrad.xlogy(target, target) - target * input
-    if reduction == "batchmean":
-        return loss.sum() / input.shape[0] if input.dim() != 0 else loss.sum()
-    return reduced(loss, reduction)
+    total = reduced(loss, over)
+    return total / input.shape[0] if reduction == "batchmean" and input.dim() != 0 else total
 
 
 @composite
@@ -293,6 +289,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = F
     if (var < 0).any():
         raise ValueError("var has negative entry/entries")
     var = _classes.variance_of(input, var)
+    reduction = _classes.reduction_of(None, None, reduction)
     _classes.into(var, eps)  # which torch writes into it
     bounded = var + (var.clamp_min(eps) - var).detach()
     loss = 0.5 * (jitgrad.log(bounded) + (input - target) ** 2 / bounded)
@@ -369,9 +366,11 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
                         reduction: str = "mean") -> Tensor:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances.
 
-    Raises RuntimeError for other than equal ranks.
+    Raises ValueError for a margin that is not positive, RuntimeError for other than equal ranks.
     """
     reduction = _classes.reduction_of(size_average, reduce, reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
                            f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "

@@ -5,7 +5,7 @@ from typing import Any
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn.module import Family
-from jitgrad.ops.library.classes import reduction_of
+from jitgrad.ops.library.classes import named_reduction
 
 
 class _Loss(Family):
@@ -13,7 +13,7 @@ class _Loss(Family):
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
         super().__init__()
-        self.reduction = reduction_of(size_average, reduce, reduction)
+        self.reduction = named_reduction(size_average, reduce, reduction)
 
 
 class _PairLoss(_Loss):

@@ -154,8 +154,8 @@ class BatchBackend:
     def is_conjugate(self, tensor: Any) -> bool:
         return False
 
-    def require_writable(self, target: Any) -> None:
-        self.around.require_writable(target.value if self.has(target) else target)
+    def require_writable(self, target: Any, memory: bool = True) -> None:
+        self.around.require_writable(target.value if self.has(target) else target, memory)
 
     def apart(self, target: Any, operands: Sequence[Any]) -> bool:
         first, *rest = [x.value if self.has(x) else x for x in (target, *operands)]

@@ -142,7 +142,8 @@ def prelu(input: AnyTensor[Tensor], weight: AnyTensor[Tensor]) -> Tensor:
         weight = apply("reshape", weight, shape=())
     if weight.ndim == 1 and input.ndim > 2:
         weight = apply("reshape", weight, shape=(weight.shape[0], *(1,) * (input.ndim - 2)))
-    return _choose(input, "gt", 0, input, apply("mul", input, weight))
+    below = _choose(input, "gt", 0, as_operand(0, input.dtype), input)  # an infinite input has no part in the slope
+    return _choose(input, "gt", 0, input, apply("mul", below, weight))
 
 
 def elu(input: AnyTensor[Tensor], alpha: Number = 1.0) -> Tensor:

@@ -134,7 +134,19 @@ def into(target: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Any:
     return target.dtype
 
 
-def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str, *operands: AnyTensor[Tensor]) -> str:
+    """`named_reduction`, which most losses look at before anything else, elementwise ones when operands are broadcast.
+
+    Raises ValueError for a word that is none.
+    """
+    require_broadcast(*operands)
+    found = named_reduction(size_average, reduce, reduction)
+    if found not in ("none", "mean", "sum"):
+        raise ValueError(f"{found} is not a valid value for reduction")
+    return found
+
+
+def named_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """The reduction of a loss: what torch's old arguments say, where one of them is given, else `reduction`."""
     if size_average is None and reduce is None:
         return reduction

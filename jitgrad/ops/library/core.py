@@ -404,6 +404,12 @@ def require_taken(name: str, target: Any, operands: Sequence[Any], broadcasts: b
         raise RuntimeError(f"output with shape {text(target.shape)} doesn't match the broadcast shape {text(shape)}")
 
 
+def _is_missing_axis(error: Exception, x: Any) -> bool:
+    """Whether an error says that `x` has not the axis that was named: torch looks at that before it looks at memory."""
+    rank, said = x.ndim or 1, str(error)
+    return said.startswith("Dimension ") and f"[{-rank}, {rank - 1}]" in said
+
+
 def inplace(fn: Fn, apart: bool = False, broadcasts: bool = False) -> Fn:
     """The in-place version of a library function: `add_` from `add`. Same signature; returns its first argument.
 
@@ -426,8 +432,8 @@ def inplace(fn: Fn, apart: bool = False, broadcasts: bool = False) -> Fn:
         except NotImplementedError:
             require_taken(name, input, (*args, *kwargs.values()), broadcasts)
             raise
-        except (IndexError, RuntimeError, ValueError):
-            backend().require_writable(input)
+        except (IndexError, RuntimeError, ValueError) as error:
+            backend().require_writable(input, memory=not _is_missing_axis(error, input))
             raise
         if apart and not backend().apart(input, [x for x in (*args, *kwargs.values()) if isinstance(x, AnyTensor)]):
             raise RuntimeError(SHARED)

@@ -19,6 +19,7 @@ from jitgrad.ops.library.calls.forms import ALIASES, Form, forms, table
 from jitgrad.ops.library.calls.kinds import refusal
 from jitgrad.ops.library.core import class_word, inplace, is_tensor, require_castable, write
 from jitgrad.ops.library.sizes import flag, same_shape
+from jitgrad.ops.opdef import NONDIFF, POINTWISE
 
 #: where a library function's forms are looked for
 SPACES = ("torch", "Tensor", "torch.linalg", "torch.special", "torch.fft", "torch.nn.functional")
@@ -329,8 +330,8 @@ class Completed:
         out = options.pop("out", None)
         exact = False
         if out is not None:
-            several = any(form.types.get("out") != "To" for form, _ in self._forms if "out" in form.only)
-            targets = _targets(self.name, out, several)
+            self._require_types({**given, "out": out}, rest)
+            targets = _targets(self.name, out)
             fitting = [form for form, _ in self._forms if "out" in form.only and given.keys() <= {
                 *self.own.positional, *form.positional, *form.only}]
             alone = sum([isinstance(v, AnyTensor) for v in given.values()]) < 2
@@ -351,6 +352,8 @@ class Completed:
         try:
             result = self.fn(*before, *rest, **given)
         except NotImplementedError as error:
+            if out is not None:
+                self._require_out(targets, x, exact and str(error).startswith('"'), (*before, *rest, *given.values()))
             if out is not None and exact and "dtype" in given and not any(
                     isinstance(v, AnyTensor) for v in given.values()) and given["dtype"] is not targets[0].dtype:
                 raise RuntimeError(f"dtype {given['dtype'].word} does not match dtype of out parameter "
@@ -363,8 +366,6 @@ class Completed:
             if out is not None:  # torch asks for gradients before it looks at axes
                 _require_no_gradient(self.name, (*targets, *before, *rest, *given.values()))
             raise
-        if out is not None and isinstance(result, tuple) and not isinstance(out, (tuple, list)):
-            raise TypeError(f"{self.name}(): argument 'out' must be tuple of Tensors, not {class_word(out)}")
         if out is not None and any(r.dtype.is_inexact for r in (result if isinstance(result, tuple) else (result,))):
             _require_no_gradient(self.name, (*targets, *before, *rest, *given.values()))
             if "tensors" in self.own.positional and not forms("torch.linalg", self.name):
@@ -372,6 +373,16 @@ class Completed:
         for option, value in options.items():
             result = _optional(self.name, option, value, result)
         return result if out is None else deliver(out, result, exact)
+
+
+    def _require_out(self, targets: Sequence[Any], x: Any, exact: bool, operands: Sequence[Any]) -> None:
+        """What torch asks of `out` before it looks for a kernel: that nothing has a gradient, of pointwise operations
+        that keep a dtype that `out` has it."""
+        op = OPS.get(self.name)
+        if op is None or op.vjp is not NONDIFF:
+            _require_no_gradient(self.name, (*targets, *operands))
+        if exact and op and op.kind is POINTWISE and targets[0].dtype is not x.dtype:
+            raise RuntimeError(f"Found dtype {targets[0].dtype.word} but expected {x.dtype.word}")
 
 
 def _optional(function: str, option: str, value: Any, result: Any) -> Any:
@@ -388,8 +399,8 @@ def _optional(function: str, option: str, value: Any, result: Any) -> Any:
 # --- results into memory that is given -----------------------------------------------------------------------------
 
 
-def _targets(function: str, out: Any, several: bool) -> tuple[Any, ...]:
-    targets = tuple(out) if several and isinstance(out, (tuple, list)) else (out,)
+def _targets(function: str, out: Any) -> tuple[Any, ...]:
+    targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
     for t in targets:
         if not isinstance(t, AnyTensor):
             raise TypeError(f"{function}(): argument 'out' must be Tensor, not {class_word(t)}")

@@ -61,8 +61,8 @@ def axis(dim: Any, ndim: int) -> int:
 
 
 def one_axis(fn: str, dim: Any) -> Any:
-    """`dim`, or torch's TypeError for several axes where it takes one."""
-    if isinstance(dim, (tuple, list)):
+    """`dim`, or torch's TypeError for several axes, or None, where it takes one."""
+    if dim is None or isinstance(dim, (tuple, list)):
         raise TypeError(f"{fn}(): argument 'dim' must be int, not {type(dim).__name__}")
     return dim
 

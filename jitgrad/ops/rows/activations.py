@@ -60,9 +60,9 @@ def _elu(F: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
 
 
 def _elu_vjp(F: Any, g: Any, y: Any, x: Any, alpha: float, scale: float, input_scale: float) -> tuple[Any]:
-    high = F.gt(x, 0)
-    low = F.where(high, 0.0, x)  # keeps exp finite where its value is not taken
-    return (F.where(high, g * scale, g * F.exp(low * input_scale) * (alpha * scale * input_scale)),)
+    low = F.le(x, 0)  # NaN is not: its slope is that of large numbers, as in torch
+    below = F.where(low, x, 0.0)  # keeps exp finite where its value is not taken
+    return (F.where(low, g * F.exp(below * input_scale) * (alpha * scale * input_scale), g * scale),)
 
 
 pointwise("elu", 1, "scale * x where x is positive, else scale * alpha * (exp(input_scale * x) - 1).", compose=_elu,
@@ -85,7 +85,7 @@ pointwise("sigmoid", 1, "1 / (1 + exp(-x)).", compose=lambda F, x: 1.0 / (1.0 + 
 
 pointwise("logit", 1, "log(x / (1 - x)), NaN and with a slope of NaN outside [0, 1].", domain=(0.1, 0.9),
           compose=lambda F, x: F.log(x / (1.0 - x)), ref="scipy.special.logit",
-          vjp=lambda F, g, y, x: (F.where(F.gt(F.abs(x - 0.5), 0.5), math.nan, g / F.abs(x * (1.0 - x))),))
+          vjp=lambda F, g, y, x: (F.where(F.gt(F.abs(x - 0.5), 0.5), math.nan, g / (x * (1.0 - x))),))
 
 
 def _silu_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:

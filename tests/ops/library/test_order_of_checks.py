@@ -53,6 +53,8 @@ FIRST = {
         u.__setitem__(5, 'b')
         u.__setitem__(False, 'b')
         t.exp(1.5)
+        F.cosine_similarity(x, x, axis=None)
+        t.cummax(x, 7, out=t.zeros(0))
         t.softmax('a', 1)
         t.gather(x, 5, 1.5)
         t.addmm(1.5, x, x)
@@ -70,6 +72,14 @@ FIRST = {
         t.arange(t.ones(2, 4))
         x.sum(0, requires_grad=True)""",
     RuntimeError: """
+        F.mse_loss(x, t.ones(4), reduction="nonsense")
+        F.conv1d(t.ones(1, 2, 3) * 1j, t.ones(2, 2, 2) * 1j, t.ones(2))
+        t.view_as_real(z.conj())
+        t.ones(5, 3).index_add(0, t.tensor([5]), t.ones(1, 3))
+        t.floor(z, out=t.ones(3, requires_grad=True))
+        t.ceil(x.bool(), out=t.zeros(0))
+        t.ones(1).requires_grad_().expand(3).cumsum_(7)
+        x[:1].expand(3).index_copy_(0, t.tensor([5]), x[:1])
         z.absolute_()
         t.nanmean(x, 5, dtype=t.int64)
         t.linalg.vander(t.tensor(True))
@@ -137,6 +147,8 @@ FIRST = {
         F.conv2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2), t.ones(2))
         F.embedding_bag(t.tensor([1, 2]), t.ones(3, 2), t.tensor([0.0, 1.0]))""",
     NotImplementedError: """
+        t.bitwise_or(1, x.requires_grad_())
+        x.bool().scatter_reduce(0, t.tensor([0]), x.bool(), "mean")
         t.tensor(1.0).lt_(t.tensor(1j))
         t.ones(2, 2, dtype=t.int64).cholesky()
         t.copysign(x, z)
@@ -163,6 +175,10 @@ FIRST = {
         t.ones(3, 2).bool().index_reduce(0, t.tensor([0]), t.ones(1, 2).bool(), "prod", include_self=False)
         F.conv_transpose2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2).bool(), t.ones(2))""",
     IndexError: """
+        t.ones(0).index_add(0, t.tensor([0]), t.ones(1))
+        x[:1].expand(3).cumsum_(7)
+        x[:1].expand(3).index_copy_(1, t.tensor([0]), x)
+        t.gradient(t.tensor(True), dim=0)
         t.cummax(t.ones(2, 2) * 1j, 4)
         F.embedding(t.tensor([0]), t.tensor(1.0))
         t.ones(4, 2, 2).bool().__setitem__(([2, 1], slice(2), t.tensor([False, False])), x[0])
@@ -170,6 +186,12 @@ FIRST = {
         t.ones(0, 2).index_put_((t.tensor([0]),), x.double())
         x.index_fill(5, t.tensor([0], dtype=t.int32), 1)""",
     ValueError: """
+        F.kl_div(i, x, reduction="nonsense")
+        F.nll_loss(t.ones(2, 3), t.ones(3).long(), reduction="nonsense")
+        F.mse_loss(x.bool(), x.bool(), reduction="nonsense")
+        F.huber_loss(x, x, reduction="nonsense", delta=-1)
+        F.triplet_margin_loss(t.ones(2, 3), x, x, margin=-1)
+        F.multi_margin_loss(z, x, 7, reduction="nonsense")
         t.lobpcg(t.ones(2, 2, dtype=t.int64), 2)
         t.lobpcg(t.eye(2), 0, n=2)""", ZeroDivisionError: "t.lobpcg(t.ones(2, 2), 0)"}
 
@@ -228,6 +250,7 @@ def test_what_other_checks_refused() -> None:
     assert t.lobpcg(t.eye(9), 0, n=3)[1].shape == (9, 0)
     assert t.linalg.vander(t.tensor(2.0), N=3).tolist() == [[1.0, 2.0, 4.0]]
     assert t.std(t.ones(2), False).item() == 0
+    assert t.gradient(t.tensor(True)) == ()
     assert t.logcumsumexp(t.ones(2, 0, dtype=t.complex64), 1).shape == (2, 0)
     assert t.ones(3, 2, 4).permute(2, 0, 1).repeat(1, 1, 1).stride() == (6, 2, 1)
     assert t.kthvalue(t.tensor(True), 1)[0].item() is True
@@ -268,6 +291,19 @@ def test_complex_numbers_are_scattered_by_their_real_parts(call: str) -> None:
         found: Any = eval(call, {"t": t, "x": t.ones(2, 2), "z": t.full((2, 2), 3 + 1j)})
     assert found.dtype is t.float32
     assert found.max().item() == 3.0
+
+
+def test_slopes_beside_infinite_and_missing_numbers() -> None:
+    x, weight = t.tensor([math.inf, -2.0]), t.tensor([0.5], requires_grad=True)
+    F.prelu(x, weight).sum().backward()
+    assert weight.grad.tolist() == [-2.0]
+    for f in (F.elu, F.celu):
+        x = t.tensor([math.nan, -math.inf, 100.0], requires_grad=True)
+        f(x).sum().backward()
+        assert x.grad.tolist() == [1.0, 0.0, 1.0]
+    x = t.tensor([-0.0, 0.25], requires_grad=True)
+    t.logit(x).sum().backward()
+    assert x.grad[0].item() == -math.inf
 
 
 def test_running_sums_of_complex_exponentials_keep_their_angle() -> None:

@@ -111,6 +111,9 @@ def view_as_real(input: AnyTensor[Tensor]) -> Tensor:
     """The two parts along a new last axis, a view. RuntimeError for a real tensor."""
     if not require_tensor("view_as_real", input).dtype.is_complex:
         raise RuntimeError("view_as_real is only supported for complex tensors")
+    if backend().is_conjugate(input):
+        raise RuntimeError("view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate "
+                           "tensor so you can view it as real, use self.resolve_conj()")
     return apply("view_as_real", input)
 
 

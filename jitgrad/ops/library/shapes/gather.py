@@ -158,6 +158,8 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
                            + str(reduce))
     ones, zeros = _repeated(1, input, tuple(index.shape)), _repeated(0, input, tuple(input.shape))
     count = _scatter("scatter_add", zeros, dim, index, ones)
+    if reduce == "mean" and input.dtype is bool_:
+        raise NotImplementedError('"scatter_gather_tensor_cpu_reduce_mean" not implemented for \'Bool\'')
     base = input
     if not include_self:
         untouched = apply("eq", count, as_operand(0, input.dtype))
@@ -231,7 +233,8 @@ def _put_slices(fn: str, input: Any, a: int, index: Any, source: Any, accumulate
         raise RuntimeError(f"{fn}(): self and source expected to have the same dtype, but got (self) "
                            f"{input.dtype.word} and (source) {source.dtype.word}")
     x = _at_least_vector(input)
-    i = checked_indices(i, x.shape[a], a, negative=False)
+    i = checked_indices(i, x.shape[a], a, negative=False,
+                        error=RuntimeError if accumulate and input.ndim > 1 else IndexError)
     put = apply("index_put", x, source, i, axes=(a,), accumulate=accumulate)
     return put if input.ndim else apply("reshape", put, shape=())
 
@@ -258,7 +261,7 @@ def index_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sour
         if k != a:
             require_equal(p, q, lambda: "source tensor shape must match self tensor shape, excluding the specified "
                                         "dimension.")
-    if is_empty(input.shape):  # nothing is looked up
+    if input.ndim > 1 and is_empty(input.shape):  # nothing is looked up
         i, source = take_slice(i, 0, 0, 0), take_slice(source, a, 0, 0)
     if not isinstance(alpha, int) or alpha != 1:
         source = apply("mul", source, written_operand(alpha, source.dtype))

@@ -74,6 +74,8 @@ class _Call:
                     "instead")
         self.bias, self.transposed, self.given = self._bias(fn, weight, bias, transposed), transposed, (input, weight)
         self.batched, self.dtype = input.ndim == rank + 2, input.dtype
+        if self.dtype.is_complex:  # which are convolutions of their parts
+            self._require_dtypes()
         wide = float32 if self.dtype.is_half or self.dtype is bool_ or self.dtype is not weight.dtype else self.dtype
         self.input = cast(input if self.batched else apply("unsqueeze", input, axis=0), wide)
         self.weight = cast(weight, wide)
@@ -96,7 +98,8 @@ class _Call:
     def _require_dtypes(self) -> None:
         """RuntimeError for two of them; only a transposed convolution casts its bias."""
         input, weight = self.given
-        if self.bias is not None and self.bias.dtype is not input.dtype and not self.transposed:
+        if self.bias is not None and self.bias.dtype is not input.dtype and not (
+                self.transposed and not input.dtype.is_complex):
             a, b = (_NAMES.get(x.dtype.name, x.dtype.name) for x in (input, self.bias))
             raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
         if input.dtype is weight.dtype or input.dtype is bool_ or self.transposed or any(n != 1 for n in self.dilation):

@@ -40,12 +40,14 @@ def gradient(input: AnyTensor[Tensor], *, spacing: Any = 1, dim: Any = None, edg
         edge_order: 1 or 2, the order of the differences at the ends.
     """
     x: Any = input
-    if x.dtype is bool_:
+    along = axes(dim, x.ndim) if not isinstance(dim, (tuple, list)) else tuple([axis(k, x.ndim) for k in dim])
+    if x.ndim == 0 and dim is not None and dim != ():
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    if x.dtype is bool_ and along:
         raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
                            "`logical_xor()` operator instead.")
     if x.dtype is uint8:
         raise RuntimeError("torch.gradient does not support uint8 input.")
-    along = axes(dim, x.ndim) if not isinstance(dim, (tuple, list)) else tuple([axis(k, x.ndim) for k in dim])
     spacing = 1 if spacing is None else spacing
     each = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(along)
     if len(each) != len(along):

@@ -260,10 +260,11 @@ class SymbolicBackend(complex.Conjugates):
         made: SymTensor = self.apply(OPS["view_dtype"], (tensor.detach(),), {"dtype": to})
         return made
 
-    def require_writable(self, target: SymTensor) -> None:
+    def require_writable(self, target: SymTensor, memory: bool = True) -> None:
         """What `assign` says of leaves, and of memory in which elements overlap."""
         writing.require_no_leaf(self.context, target)
-        require_apart(target.path)
+        if memory:
+            require_apart(target.path)
 
     def become(self, target: SymTensor, view: Callable[[], SymTensor]) -> SymTensor:
         """Every name of a tensor of the script has another shape from here on; its views stay what they are."""
