@@ -366,6 +366,8 @@ class Completed:
             if out is not None:  # torch asks for gradients before it looks at axes
                 _require_no_gradient(self.name, (*targets, *before, *rest, *given.values()))
             raise
+        if out is not None and isinstance(result, tuple) and not isinstance(out, (tuple, list)):
+            raise TypeError(f"{self.name}(): argument 'out' must be tuple of Tensors, not {class_word(out)}")
         if out is not None and any(r.dtype.is_inexact for r in (result if isinstance(result, tuple) else (result,))):
             _require_no_gradient(self.name, (*targets, *before, *rest, *given.values()))
             if "tensors" in self.own.positional and not forms("torch.linalg", self.name):

@@ -55,6 +55,7 @@ FIRST = {
         t.exp(1.5)
         F.cosine_similarity(x, x, axis=None)
         t.cummax(x, 7, out=t.zeros(0))
+        t.nonzero(x, as_tuple=True, out=t.zeros(2, dtype=t.int64))
         t.softmax('a', 1)
         t.gather(x, 5, 1.5)
         t.addmm(1.5, x, x)

@@ -134,8 +134,7 @@ class SymbolicBackend(complex.Conjugates):
         if isinstance(tensor, SymComplex):
             return complex_of(self.move(tensor.value, where))
         context = self.context
-        value = heap.read(context, tensor)
-        copied = heap.new_tensor(context, context.one("reshape", value, shape=tensor.type_.dims))
+        copied = heap.new_tensor(context, context.one("reshape", heap.read(context, tensor), shape=tensor.type_.dims))
         return placement.put(context, copied, where)
 
     def pin(self, tensor: SymTensor) -> SymTensor:
