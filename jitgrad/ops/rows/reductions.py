@@ -101,9 +101,12 @@ def _var(F: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float
 
 def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any]:
     d = x - F.mean(x, axes=axes, keepdim=True)
-    divisor = _divisor(F, x, axes, correction)
-    if correction:  # without degrees of freedom the slope is infinite, as in torch
-        d = F.where(F.eq(divisor, 0.0), F.abs(d), d)
+    if correction and len(axes) < len(x.shape):  # along some axes torch's divisor may be negative here
+        divisor = F.count(x, axes) - correction
+    else:
+        divisor = _divisor(F, x, axes, correction)
+        if correction:  # without degrees of freedom the slope is infinite, as in torch
+            d = F.where(F.eq(divisor, 0.0), F.abs(d), d)
     return (F.unreduce(g * 2.0 / divisor, x, axes, keepdim) * d,)
 
 

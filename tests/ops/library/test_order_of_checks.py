@@ -302,6 +302,12 @@ def test_slopes_beside_infinite_and_missing_numbers() -> None:
         x = t.tensor([math.nan, -math.inf, 100.0], requires_grad=True)
         f(x).sum().backward()
         assert x.grad.tolist() == [1.0, 0.0, 1.0]
+    x = t.tensor([[1.0, 3.0]], requires_grad=True)
+    t.var(x, -1, correction=2).sum().backward()
+    assert x.grad.tolist() == [[-math.inf, math.inf]]
+    x = t.tensor([[2.0, 3.0]], requires_grad=True)
+    t.var(x, 0, correction=2).sum().backward()
+    assert x.grad.tolist() == [[0.0, 0.0]]
     x = t.tensor([-0.0, 0.25], requires_grad=True)
     t.logit(x).sum().backward()
     assert x.grad[0].item() == -math.inf
