@@ -84,6 +84,7 @@ FIRST = {
         z.absolute_()
         t.nanmean(x, 5, dtype=t.int64)
         t.linalg.vander(t.tensor(True))
+        t.linalg.vander(x.half())
         t.linalg.vander(t.tensor(1.0))
         t.vander(t.tensor(1.0))
         F.embedding(t.tensor([0]), t.ones(0, 2, 2), padding_idx=0)

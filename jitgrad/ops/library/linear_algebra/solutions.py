@@ -261,8 +261,9 @@ def tensorsolve(A: AnyTensor[Tensor], B: AnyTensor[Tensor], dims: Sequence[int] 
 
 def vander(x: AnyTensor[Tensor], *, N: int | None = None) -> Tensor:
     """(..., n, N): powers 0, 1, ... N - 1 of x's elements; N is n without it. RuntimeError for an N of 1 or less."""
-    if x.dtype is bool_:
-        raise RuntimeError("linalg.vander supports floating point, complex, and integer tensors, but got Bool")
+    if x.dtype is bool_ or x.dtype.is_half:
+        raise RuntimeError("linalg.vander supports floating point, complex, and integer tensors, but got "
+                           + x.dtype.word)
     x = x if x.ndim else apply("unsqueeze", x, axis=0)
     size = x.shape[-1] if N is None else N
     require(size > 1, RuntimeError, "N must be greater than 1.")
