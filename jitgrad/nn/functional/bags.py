@@ -36,7 +36,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
 
 def _rows(input: Tensor, weight: Tensor, padding_idx: int | None, max_norm: Number | None, norm_type: Number,
           scale_grad_by_freq: bool, sparse: bool, error: type[Exception]) -> Tensor:
-    if weight.dim() == 0:
+    if weight.dim() == 0 and weight.requires_grad:  # whose rows are counted for the gradient
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if padding_idx is not None and padding_idx != 0 and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise AssertionError("Padding_idx must be within num_embeddings")

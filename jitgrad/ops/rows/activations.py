@@ -85,7 +85,7 @@ pointwise("sigmoid", 1, "1 / (1 + exp(-x)).", compose=lambda F, x: 1.0 / (1.0 + 
 
 pointwise("logit", 1, "log(x / (1 - x)), NaN and with a slope of NaN outside [0, 1].", domain=(0.1, 0.9),
           compose=lambda F, x: F.log(x / (1.0 - x)), ref="scipy.special.logit",
-          vjp=lambda F, g, y, x: (F.where(F.gt(F.abs(x - 0.5), 0.5), math.nan, g / (x * (1.0 - x))),))
+          vjp=lambda F, g, y, x: (F.where(F.gt(F.abs(x - 0.5), 0.5), math.nan, g / F.abs(x * (1.0 - x))),))
 
 
 def _silu_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
