@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import TracebackType
 from typing import Any
 
@@ -174,6 +175,7 @@ def provide_kernels(**load: Callable[[], Any]) -> None:
     _load_kernels.update(load)
 
 
+@cache
 def cpu_kernels() -> Any:
     """`codegen/run/on_arrays.py`: what native code computes on NumPy's arrays."""
     return _load_kernels["cpu"]()
@@ -184,11 +186,13 @@ def has_cpu_kernels() -> bool:
     return "jitgrad.codegen.run.on_arrays" in sys.modules
 
 
+@cache
 def composites() -> Any:
     """`jitgrad.script.composites`: functions of many operations as native programs."""
     return _load_kernels["composites"]()
 
 
+@cache
 def gpu_kernels() -> Any:
     """`jitgrad.cuda.elementwise`: the kernels that arrays on a GPU need and CuPy does not have."""
     return _load_kernels["gpu"]()

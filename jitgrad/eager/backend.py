@@ -10,7 +10,7 @@ from jitgrad import random
 from jitgrad.device import CPU, composites, device
 from jitgrad.dtypes import dtype, int64
 from jitgrad.eager import direct, inplace, record
-from jitgrad.eager.arrays.arrays import MANY, library
+from jitgrad.eager.arrays.arrays import FEW, library
 from jitgrad.eager.arrays.moves import is_pinned, move, pin
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.eager.autograd.node import next_number
@@ -104,9 +104,9 @@ class EagerBackend:
 
     @staticmethod
     def composite(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """One native program where the first argument has many elements: few do not pay for finding it."""
+        """One native program where the first argument has more elements than what is tried by hand."""
         x = args[0] if args else None
-        if type(x) is Tensor and type(x._data) is np.ndarray and x._data.size >= MANY:
+        if type(x) is Tensor and type(x._data) is np.ndarray and x._data.size >= FEW:
             return composites().computed(fn, args, kwargs)
         return NotImplemented
 

@@ -15,7 +15,7 @@ from jitgrad.device import CPU, cpu_kernels, device, has_cpu_kernels
 from jitgrad.dtypes import INEXACT_KINDS
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays as libraries
-from jitgrad.eager.arrays.arrays import MANY, library
+from jitgrad.eager.arrays.arrays import FEW, MANY, library
 from jitgrad.eager.arrays.blocks import keep, release
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.arrays.library import Library
@@ -34,8 +34,6 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 
 _ndarray = np.ndarray
-#: numbers from which native code draws, once it is loaded: the bits are the same
-FEW = 1 << 8
 _new = object.__new__
 
 # --- plans ---------------------------------------------------------------------------------------------------------
@@ -57,12 +55,14 @@ class Plan:
         silent: computes nothing, so that NumPy cannot warn.
         numbers: operands are Python numbers.
         lacks: see `opdef.lacks`.
+        least: elements of the first operand from which native code computes it, if it can: few where NumPy would take
+            several calls, or go row by row, as it does for maxima.
         ordered: a result lies in row order whatever the operands' order, as torch's do (NumPy's may not).
         follows: or as the first operand lies.
     """
 
-    __slots__ = ("decompose", "elsewhere", "follows", "lacks", "node", "numbers", "op", "ordered", "run", "silent",
-                 "usages", "view")
+    __slots__ = ("decompose", "elsewhere", "follows", "lacks", "least", "node", "numbers", "op", "ordered", "run",
+                 "silent", "usages", "view")
 
     def __init__(self, op: OpDef):
         self.op = op
@@ -77,6 +77,7 @@ class Plan:
                                                 "wide": is_wide(op), "conjugates": conjugates(op)})
         self.view = op.kind is VIEW
         self.lacks = lacks(op)
+        self.least = FEW if op.compose is not None or op.fold in ("max", "min") else MANY
         self.ordered = op.kind not in (VIEW, POINTWISE)
         self.follows = "keeps_order" in op.traits
         self.silent = op.kind in (VIEW, JOIN, GATHER, CREATE, RANDOM)
@@ -157,10 +158,10 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
         if plan.decompose:
             return _in_parts(op, operands, attrs, operands[0])
         tracked = False
-    large = bool(arrays) and arrays[0].size >= MANY
-    kept = keep() if large else None
+    size = arrays[0].size if arrays else 0
+    kept = keep() if size >= MANY else None
     try:
-        out = cpu_kernels().row(op, arrays, attrs) if large else None
+        out = cpu_kernels().row(op, arrays, attrs) if size >= plan.least else None
         if out is None and plan.silent:
             out = plan.run(*arrays, **attrs)
         elif out is None:

@@ -30,8 +30,9 @@ from jitgrad.script.executor import Dispatcher, is_eager
 
 #: programs at most of a function: there may be an argument of which each value needs another
 MOST = 32
-_CLASSES = (Tensor, Parameter)
+_CLASSES = frozenset({Tensor, Parameter})
 _TYPES = frozenset(d.np.char for d in dtypes.REALS if not d.is_half)
+_ndarray = np.ndarray
 
 
 class Composite(Dispatcher):
@@ -57,8 +58,15 @@ def computed(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     """What `fn` returns; NotImplemented, and nothing done, where no program computes it."""
     if is_eager() or watching.on or autocast.mode.low is not None or profiling.current() is not None:
         return NotImplemented
-    for x in (*args, *kwargs.values()):
-        if isinstance(x, AnyTensor) and not _lies_in_order(x):
+    for x in (*args, *kwargs.values()) if kwargs else args:
+        if type(x) in _CLASSES:
+            array = x._data
+            if type(array) is not _ndarray or array.dtype.char not in _TYPES:
+                return NotImplemented
+            flags = array.flags
+            if not flags.c_contiguous or not flags.aligned:
+                return NotImplemented
+        elif isinstance(x, AnyTensor):
             return NotImplemented
     found = _known.get(fn) or _known.setdefault(fn, Composite(fn))
     try:
@@ -66,10 +74,3 @@ def computed(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     except Exception as error:  # nothing has changed; if arguments are to blame, the operations say it in their words
         config.log(1, f"`{fn.__name__}` runs operation by operation: {type(error).__name__}: {error}")
         return NotImplemented
-
-
-def _lies_in_order(x: Any) -> bool:
-    if type(x) not in _CLASSES:
-        return False
-    array = x._data
-    return type(array) is np.ndarray and array.dtype.char in _TYPES and array.flags.c_contiguous and array.flags.aligned

@@ -18,6 +18,8 @@ from jitgrad.ops import OPS
 _ndarray = np.ndarray
 #: elements of an operand from which native code computes what it can (`codegen/run/on_arrays/rows.py`)
 MANY = 1 << 16
+#: elements from which it takes the place of several of NumPy's calls: examples made by hand have fewer
+FEW = 1 << 8
 
 #: the libraries of arrays met so far that are not NumPy's; empty where no GPU was used
 MET: dict[type, Library] = {}

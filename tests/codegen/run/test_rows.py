@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 import jitgrad
+from jitgrad.codegen.run import on_arrays
 from jitgrad.codegen.run.on_arrays import rows
 from jitgrad.dtypes import float32
-from jitgrad.eager.record import ARRAYS, MANY
+from jitgrad.eager import record
+from jitgrad.eager.arrays.arrays import FEW, MANY
+from jitgrad.eager.record import ARRAYS
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import GATHER, POINTWISE, REDUCE, has_trait
 from jitgrad.ops.rules import has_derivative
@@ -168,6 +171,54 @@ def test_large_eager_tensors_are_computed_so():
     close(y.detach().numpy()[:8], z.detach().numpy())
     close(x.grad.numpy()[:8], small.grad.numpy())
     assert y.dtype is float32
+
+
+#: rows that stand for several operations, and those that NumPy computes a row at a time
+SMALL = {"softmax": {"axis": 1}, "log_softmax": {"axis": 0}, "logsumexp": {"axes": (1,), "keepdim": False}, "gelu": {},
+         "softplus": {"beta": 1.0, "threshold": 20.0}, "amax": {"axes": (1,), "keepdim": False},
+         "var": {"axes": (0, 1), "keepdim": True, "correction": 1}}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_few_elements_too_where_numpy_takes_several_calls(name):
+    attrs = SMALL[name]
+    before = len(rows._by_shape)
+    a = np.random.default_rng(0).normal(size=(16, FEW // 16)).astype(np.float32)
+    a[3, 3] = np.nan
+    for dtype in (np.float32, np.float64):
+        given = a.astype(dtype)
+        for x in (given, given.T, given[:, ::-1], given[:, ::2], given[:0]):
+            found = record.apply(OPS[name], (jitgrad.from_numpy(x),), attrs) if x.size else None
+            if found is not None:
+                with np.errstate(all="ignore"):
+                    expected = np.asarray(getattr(ARRAYS, name)(x, **attrs))
+                close(found.numpy(), expected, name)
+    assert len(rows._by_shape) == before + 2, "arrays in row order of two types"
+
+
+def test_which_few_elements_native_code_gets(monkeypatch):
+    seen = []
+    monkeypatch.setattr(on_arrays, "row", lambda op, arrays, attrs: seen.append(op.name))
+    x = jitgrad.ones(FEW)
+    x.softmax(0), x.exp(), x + x, x[1:].softmax(0), x.amax(), x.sum()
+    assert seen == ["softmax", "amax"]
+
+
+def test_shapes_are_forgotten_not_collected(monkeypatch):
+    monkeypatch.setattr(rows, "SHAPES", 3)
+    for n in range(1, 9):
+        x = np.full((n, 3), 2.0, np.float32)
+        for _ in range(2):
+            close(rows.computed(OPS["softmax"], [x], {"axis": 1}), np.full((n, 3), 1 / 3, np.float32))
+        assert len(rows._by_shape) <= 3
+
+
+def test_memory_that_is_not_aligned():
+    x = np.zeros(4 * FEW + 1, np.int8)[1:].view(np.float32)
+    assert not x.flags.aligned
+    for given in (x.copy(), x, x.copy()):
+        close(rows.computed(OPS["softplus"], [given], {"beta": 1.0, "threshold": 20.0}),
+              np.full(FEW, np.log(2.0), np.float32))
 
 
 def test_second_order_of_large_tensors():

@@ -11,6 +11,7 @@ Operands lie in the order of their indices, or are one number repeated; where th
 transposed. Draws, and what is added up at indices, are computed too (`drawn`, `cotangents`).
 """
 
+import marshal
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ from jitgrad.ops.types import INT, TensorType
 
 #: programs at most that differ in attributes only: there are some that each call has another of
 MOST = 32
+#: shapes at most for which programs are found at once
+SHAPES = 1 << 12
 #: kinds of rows that are programs, and whose derivative rules are
 _KINDS = frozenset({POINTWISE, REDUCE, GATHER})
 _TYPES = frozenset(d.np.char for d in dtypes.REALS if not d.is_half)
@@ -53,15 +56,25 @@ class Program:
     sizes: Sequence[tuple[int, int]]
     there: Sequence[bool]
 
+    def results(self, given: list[Any]) -> list[Any]:
+        """One for each that is asked for, None for those that there are not."""
+        found = self.run(given)
+        if len(found) == len(self.there):
+            return found
+        rest = iter(found)
+        return [next(rest) if has else None for has in self.there]
+
 
 _programs: dict[Any, Program | None] = {}
+#: likewise by the shapes of operands that lie in order, with the sizes that the program is given: at most `SHAPES`
+_by_shape: dict[Any, tuple[Program, list[int]]] = {}
 _counts: Counter[Any] = Counter()
 
 
 def computed(op: OpDef, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """What a row computes of arrays; None: this is no row, or these are no arrays, for a program."""
     found = _results(op, None, arrays, attrs)
-    return found if found is None or len(found) > 1 else found[0]
+    return found if found is None else found[0] if len(found) == 1 else tuple(found)
 
 
 def cotangents(op: OpDef, needs: tuple[bool, ...], g: Any, y: Any, xs: Sequence[Any],
@@ -91,12 +104,29 @@ def drawn(op: OpDef, numbers: Sequence[int], attrs: dict[str, Any]) -> Any:
 
 
 def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], attrs: dict[str, Any]
-             ) -> tuple[Any, ...] | None:
+             ) -> list[Any] | None:
+    try:
+        shapes: list[Any] = [op.name, needs, marshal.dumps(attrs, 2)]  # without references: equal bytes of equal attrs
+    except ValueError:  # one of them is an object
+        shapes = [op.name, needs, repr(attrs)]
+    for v in given:
+        shapes += (v.dtype.char, v.shape, type(v) is _ndarray and v.flags.c_contiguous)
+    exact = tuple(shapes)
+    known = _by_shape.get(exact)
+    if known is None:
+        return _first_of_shapes(op, needs, given, attrs, exact)
+    program, sizes = known
+    return program.results([*[v for v in given if type(v) is _ndarray], *sizes])
+
+
+def _first_of_shapes(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], attrs: dict[str, Any],
+                     exact: Any) -> list[Any] | None:
     if op.kind not in _KINDS or not has_programs(op, attrs):
         return None
     if op.kind is GATHER and not _can_gather(op, needs, given, attrs):
         return None
     anyhow = op.kind is REDUCE or has_trait(op.name, "copies")
+    plain = op.kind is not GATHER  # whose indices are looked at
     numbers: dict[int, int] = {1: 1}
     pattern: list[Pattern] = []
     read: list[Any] = []
@@ -106,10 +136,11 @@ def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], at
         if d.char not in _TYPES:
             return None
         if isinstance(v, np.generic):
-            v = np.asarray(v)
+            v, plain = np.asarray(v), False
         if type(v) is _ndarray:
             lies = DENSE
             flags = v.flags
+            plain = plain and flags.c_contiguous
             if not flags.aligned:
                 return None
             if not flags.c_contiguous:
@@ -129,8 +160,12 @@ def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], at
         program = _first(op, key, attrs)
     if program is None:
         return None
-    results = iter(program.run([*read, *[given[k].shape[axis] for k, axis in program.sizes]]))
-    return tuple([next(results) if has else None for has in program.there])
+    sizes = [given[k].shape[axis] for k, axis in program.sizes]
+    if plain:
+        if len(_by_shape) >= SHAPES:
+            _by_shape.clear()
+        _by_shape[exact] = program, sizes
+    return program.results([*read, *sizes])
 
 
 def _can_gather(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], attrs: dict[str, Any]) -> bool:

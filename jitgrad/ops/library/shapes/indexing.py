@@ -124,12 +124,16 @@ def _is_tuple(key: Any) -> bool:
 
 #: a longer sequence is an index, whatever it holds
 _SHORT = 32
+#: types of items that mean what they are
+_PLAIN = frozenset({slice, int, bool, type(None), type(Ellipsis)})
 
 
 def _normalised(key: Any) -> list[Any]:
     """The items of a key; sequences have become tensors."""
     items = list(key) if _is_tuple(key) else [key]
     for k, item in enumerate(items):
+        if type(item) in _PLAIN:
+            continue
         if isinstance(item, np.generic):
             items[k] = item.item()
         elif _is_index_sequence(item):
@@ -150,6 +154,8 @@ def _sequence(item: Any) -> Any:
 
 def _consumes(item: Any) -> int:
     """How many axes of the tensor an item takes."""
+    if type(item) is slice or type(item) is int:
+        return 1
     if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
     if isinstance(item, AnyTensor) and item.dtype in (bool_, uint8):
@@ -174,16 +180,16 @@ def _view(x: Any, key: Any) -> tuple[Any, _Advanced]:
     advanced = _Advanced()
     view, a, original = x, 0, 0
     for item in items:
-        if item is Ellipsis:
+        if isinstance(item, slice):
+            view = _sliced(view, a, item)
+            a += 1
+            original += 1
+        elif item is Ellipsis:
             a += x.ndim - used
             original += x.ndim - used
         elif item is None:
             view = apply("unsqueeze", view, axis=a)
             a += 1
-        elif isinstance(item, slice):
-            view = _sliced(view, a, item)
-            a += 1
-            original += 1
         elif isinstance(item, bool) or (isinstance(item, SymNumber) and item.number_type is bool):
             view = _flag(view, a, bool(item), advanced)
             a += 1
@@ -255,10 +261,10 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
 
 
 def _bound(b: Any) -> Any:
-    if isinstance(b, AnyTensor):
-        return backend().item(b)
     if b is None or isinstance(b, (int, SymNumber)):
         return b
+    if isinstance(b, AnyTensor):
+        return backend().item(b)
     if not hasattr(b, "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
     return b.__index__()
@@ -270,10 +276,13 @@ def _sliced(view: Any, a: int, item: slice) -> Any:
     if start is None and stop is None and step is None:
         return view
     n = view.shape[a]
-    step = 1 if step is None else step
-    require(step != 0, ValueError, "slice step cannot be zero")
-    require(step > 0, ValueError, "step must be greater than zero")
-    if not any(isinstance(v, SymNumber) for v in (n, start, stop, step)):
+    if step is None:
+        step = 1
+    else:
+        require(step != 0, ValueError, "slice step cannot be zero")
+        require(step > 0, ValueError, "step must be greater than zero")
+    if not (isinstance(n, SymNumber) or isinstance(start, SymNumber) or isinstance(stop, SymNumber)
+            or isinstance(step, SymNumber)):
         known = range(n)[slice(start, stop, step)]
         return take_slice(view, a, known.start, len(known), step)
     if type(start) is type(stop) is int and stop <= start and (start < 0) == (stop < 0):  # none, whatever n is
