@@ -10,7 +10,7 @@ from jitgrad import random
 from jitgrad.device import CPU, composites, device
 from jitgrad.dtypes import dtype, int64
 from jitgrad.eager import direct, inplace, record
-from jitgrad.eager.arrays.arrays import FEW, library
+from jitgrad.eager.arrays.arrays import FEW, MANY, library
 from jitgrad.eager.arrays.moves import is_pinned, move, pin
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.eager.autograd.node import next_number
@@ -103,10 +103,10 @@ class EagerBackend:
         return next_number()
 
     @staticmethod
-    def composite(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def composite(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], short: bool) -> Any:
         """One native program where the first argument has more elements than what is tried by hand."""
         x = args[0] if args else None
-        if type(x) is Tensor and type(x._data) is np.ndarray and x._data.size >= FEW:
+        if type(x) is Tensor and type(x._data) is np.ndarray and x._data.size >= (MANY if short else FEW):
             return composites().computed(fn, args, kwargs)
         return NotImplemented
 

@@ -30,10 +30,12 @@ from jitgrad.eager.construct import wrap
 from jitgrad.ops.checks import C
 from jitgrad.ops.opdef import CREATE, GATHER, JOIN, NONDIFF, POINTWISE, RANDOM, VIEW, OpDef, backward_name, lacks
 from jitgrad.ops.rules import Each, conjugates, is_wide
-from jitgrad.ops.saved import saved
+from jitgrad.ops.saved import length, saved
 from jitgrad.ops.types import TensorType
 
 _ndarray = np.ndarray
+#: operations of a composite from which calling native code takes less time than calling NumPy for each
+SEVERAL = 3
 _new = object.__new__
 
 # --- plans ---------------------------------------------------------------------------------------------------------
@@ -77,7 +79,7 @@ class Plan:
                                                 "wide": is_wide(op), "conjugates": conjugates(op)})
         self.view = op.kind is VIEW
         self.lacks = lacks(op)
-        self.least = FEW if op.compose is not None or op.fold in ("max", "min") else MANY
+        self.least = FEW if length(op) >= SEVERAL or op.fold in ("max", "min") else MANY
         self.ordered = op.kind not in (VIEW, POINTWISE)
         self.follows = "keeps_order" in op.traits
         self.silent = op.kind in (VIEW, JOIN, GATHER, CREATE, RANDOM)

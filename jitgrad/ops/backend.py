@@ -144,10 +144,10 @@ class Backend(Protocol):
         NotImplemented, and nothing done, where there is none.
         """
 
-    def composite(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def composite(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], short: bool) -> Any:
         """`fn(*args, **kwargs)`, a function of library operations alone, by a shorter way with the same outcome.
 
-        NotImplemented, and nothing done, where there is none.
+        `short`: of very few operations. NotImplemented, and nothing done, where there is none.
         """
 
     def alias(self, tensor: Any) -> Any:

@@ -67,6 +67,29 @@ class _Probing(Namespace):
         return _Probe(self, TensorType(d, ()), frozenset())
 
 
+class _Counting(_Probing):
+    """Counts what is applied."""
+
+    applied = 0
+
+    def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        self.applied += length(op)
+        return super().apply(op, xs, attrs)
+
+
+def length(op: OpDef) -> int:
+    """How many operations a composite stands for, those of its parts counted; 1 for any other row."""
+    if op.compose is None:
+        return 1
+    found: int | None = op.cache.get("length")
+    if found is None:
+        F = _Counting()
+        types, attrs = sample_types(op)
+        op.compose(F, *[_Probe(F, t, frozenset()) if isinstance(t, TensorType) else t for t in types], **attrs)
+        found = op.cache["length"] = F.applied
+    return found
+
+
 def saved(op: OpDef, needs: Sequence[bool] | None = None, *, types: Sequence[Any] | None = None,
           attrs: dict[str, Any] | None = None) -> Saved:
     """What the vjp of `op` reads; for a composite without a vjp, what its decomposition as a whole reads: the operands.

@@ -19,14 +19,13 @@ from jitgrad import config, dtypes
 from jitgrad.eager import profiling
 from jitgrad.eager.autograd.anomaly import watching
 from jitgrad.eager.tensor import Tensor
-from jitgrad.errors import ScriptError
 from jitgrad.nn.parameter import Parameter
 from jitgrad.ops import autocast
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.library.core import is_library
 from jitgrad.script.api import calling
 from jitgrad.script.call.specialisation import Specialisation
-from jitgrad.script.executor import Dispatcher, is_eager
+from jitgrad.script.executor import Dispatcher
 
 #: programs at most of a function: there may be an argument of which each value needs another
 MOST = 32
@@ -44,9 +43,12 @@ class Composite(Dispatcher):
         self.__name__ = "".join([part.capitalize() for part in function.__name__.split("_")])
         self.left = MOST
 
-    def _prepare(self, params: tuple[Any, ...]) -> Specialisation:
+    def _first(self, params: tuple[Any, ...]) -> tuple[Specialisation, Any]:
         if not self.left:
-            raise ScriptError(f"`{self.eager.__name__}` has been compiled {MOST} times")
+            raise LookupError(f"it has been compiled {MOST} times")
+        return super()._first(params)
+
+    def _prepare(self, params: tuple[Any, ...]) -> Specialisation:
         self.left -= 1
         return super()._prepare(params)
 
@@ -56,7 +58,8 @@ _known: dict[Callable[..., Any], Composite] = {}
 
 def computed(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `fn` returns; NotImplemented, and nothing done, where no program computes it."""
-    if is_eager() or watching.on or autocast.mode.low is not None or profiling.current() is not None:
+    if (config.mode.eager or not config._current.jit or watching.on or autocast.mode.low is not None
+            or profiling.current() is not None):
         return NotImplemented
     for x in (*args, *kwargs.values()) if kwargs else args:
         if type(x) in _CLASSES:

@@ -13,7 +13,7 @@ from jitgrad.dtypes import from_numpy
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import NONDIFF, OpDef
 from jitgrad.ops.rules import has_derivative
-from jitgrad.ops.saved import _run, saved
+from jitgrad.ops.saved import _run, length, saved
 from jitgrad.ops.types import FLOAT, INT, TensorType
 
 RULED = [op for op in OPS.values() if op.vjp is not None and op.vjp is not NONDIFF]
@@ -59,3 +59,8 @@ def test_a_rule_that_reads_more_for_another_attr_is_found() -> None:
     found = [saved(op, (True,), types=[x], attrs={"pairs": (p,), "wide": w}) for p in (False, True)
              for w in (False, True)]
     assert [(s.y, s.xs) for s in found] == [(False, (False,)), (True, (False,)), (False, (True,)), (False, (True,))]
+
+
+def test_how_many_operations_a_composite_stands_for():
+    found = {name: length(OPS[name]) for name in ("add", "exp", "relu", "square", "clamp", "sigmoid", "softmax")}
+    assert found == {"add": 1, "exp": 1, "relu": 1, "square": 1, "clamp": 2, "sigmoid": 4, "softmax": 5}

@@ -54,6 +54,12 @@ def cases(n, m):
         "nll_loss, weighted": (F.nll_loss, (x, classes, p[0]), {"ignore_index": int(classes[0])}),
         "cross_entropy": (F.cross_entropy, (x, classes), {"label_smoothing": 0.1}),
         "cross_entropy, soft": (F.cross_entropy, (x, p), {}),
+        "norm": (jitgrad.norm, (x,), {}),
+        "norm of columns": (jitgrad.linalg.vector_norm, (x, 2, -2), {"keepdim": True}),
+        "norm of both axes": (jitgrad.linalg.vector_norm, (x,), {"dim": (1, 0)}),
+        "max": (lambda x, dim: jitgrad.max(x, dim)[0], (x, 1), {}),
+        "min": (lambda x, dim: jitgrad.min(x, dim, keepdim=True)[0], (x, -2), {}),
+        "gather": (jitgrad.gather, (x, 1, np.stack([classes, classes[::-1]], 1)), {}),
     }
 
 
@@ -103,6 +109,29 @@ def test_results_and_gradients_of_both_orders(case):
         close(a, b)
 
 
+@pytest.mark.parametrize("shape", [SMALL, (ROWS, COLUMNS)])
+def test_dropout_draws_what_its_operations_draw(shape):
+    found = []
+    for way in (eager_mode, jitgrad.enable_grad):
+        jitgrad.manual_seed(3)
+        (x,) = tensors([X[:shape[0], :shape[1]]])
+        with way():
+            y = F.dropout(x, 0.3)
+            z = F.dropout(x, 1.0)
+        assert is_one(y) is (way is not eager_mode)
+        (y + z).backward(x.detach())
+        found.append((y, z, x.grad, jitgrad.rand(3)))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+
+
+def test_an_index_out_of_range_of_few_elements():
+    x = jitgrad.ones(SMALL, requires_grad=True)
+    for i in (SMALL[1], -1):
+        with pytest.raises(RuntimeError, match=f"index {i} is out of bounds for dimension 1 with size {SMALL[1]}"):
+            x.gather(1, jitgrad.full(SMALL, i))
+
+
 def test_a_batch_norm_follows_its_moments():
     moved = []
     for way in (eager_mode(), None):
@@ -141,6 +170,13 @@ def test_types_and_orders_that_no_program_is_for():
     assert is_one(F.mse_loss(x.double(), y.double()))
     assert is_one(F.mse_loss(x[:1], y[:1]))
     assert not is_one(F.mse_loss(x[0, :FEW - 1], y[0, :FEW - 1]))
+
+
+def test_what_is_very_short_pays_for_many_elements_only():
+    (x,) = tensors([X])
+    assert is_one(x**3)
+    assert not is_one(x[:9] ** 3)
+    close((x**3)[:9], x[:9] ** 3)
 
 
 def test_where_nothing_is_recorded():

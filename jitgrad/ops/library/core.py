@@ -74,13 +74,13 @@ def bind(fn: Callable[Concatenate[First, P], R], first: First, name: str, doc: s
     return named(call, name, doc or fn.__doc__ or "")
 
 
-def composite(fn: Fn) -> Fn:
+def composite(fn: Fn, short: bool = False) -> Fn:
     """`fn`, a function of tensors that is operations of the library alone, which eager may run as one:
-    `Backend.composite`. Scripts know only of `fn`.
+    `Backend.composite`; a `short` one is so few that only many elements gain. Scripts know only of `fn`.
     """
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        result = backend().composite(fn, args, kwargs)
+        result = backend().composite(fn, args, kwargs, short)
         return fn(*args, **kwargs) if result is NotImplemented else result
 
     return typed("Fn", call)
@@ -211,10 +211,10 @@ def written_operand(x: Any, d: dtype) -> Any:
 
     Raises RuntimeError, as torch does, for a number that `d` cannot hold; arithmetic, where numbers wrap, does not ask.
     """
-    if isinstance(x, AnyTensor):
-        return cast(x, d)
     if type(x) is float and d.is_floating_point and -65504.0 <= x <= 65504.0:
         return backend().lift(x, d)
+    if isinstance(x, AnyTensor):
+        return cast(x, d)
     kind = number_type(x)
     if d.name in _HOLDS and kind is not bool and kind is not complex:
         low, high, word_ = _HOLDS[d.name]

@@ -1,5 +1,6 @@
 """Arithmetic, minima and maxima, and the elementwise functions that are made of several ops."""
 
+from functools import partial
 from typing import Any, overload
 
 from jitgrad import dtypes
@@ -212,7 +213,7 @@ def pow(input: Any, exponent: Any) -> Any:
     return apply("pow", as_operand(input, d), as_operand(exponent, d))
 
 
-@composite
+@partial(composite, short=True)
 def _cube(x: Any) -> Any:
     return apply("mul", apply("square", x), x)
 

@@ -12,7 +12,8 @@ from jitgrad.device import resolve
 from jitgrad.dtypes import dtype, float16, float32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.classes import require_probabilities
-from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, class_word, expand_to, inplace, whole, write
+from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, class_word, composite, expand_to, inplace,
+                                      whole, write)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import new_size, require, size_of
 
@@ -290,9 +291,14 @@ def dropout(input: AnyTensor[Tensor], p: Number = 0.5, train: bool = True) -> Te
         return apply("mul", x, as_operand(1 - int(p), x.dtype))  # nothing to draw
     if not input.dtype.is_floating_point:
         raise RuntimeError("result type Float can't be cast to the desired output type " + input.dtype.word)
-    d = input.dtype
+    return _dropped(x, p)
+
+
+@composite
+def _dropped(x: Any, p: Any) -> Any:
+    d = x.dtype
     chance, zero, one = as_operand(p, d), as_operand(0.0, d), as_operand(1.0, d)
-    kept = apply("ge", backend().draw("uniform", tuple(input.shape), d, input), chance)
+    kept = apply("ge", backend().draw("uniform", tuple(x.shape), d, x), chance)
     share = apply("sub", one, chance)
     scale = apply("where", apply("gt", share, zero), apply("div", one, share), zero)
     return apply("mul", x, apply("where", kept, scale, zero))

@@ -11,8 +11,8 @@ from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own
-from jitgrad.ops.library.core import (Fn, Number, apply, as_operand, bind, cast, converted, create, floating, inplace,
-                                      named, only_place, require_tensor, result_dtype)
+from jitgrad.ops.library.core import (Fn, Number, apply, as_operand, bind, cast, composite, converted, create, floating,
+                                      inplace, named, only_place, require_tensor, result_dtype)
 from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
 from jitgrad.ops.library.shapes.join import cat
@@ -218,12 +218,12 @@ def aminmax(input: AnyTensor[Tensor], *, dim: int | None = None, keepdim: bool =
     return amin(input, over, keepdim), amax(input, over, keepdim)
 
 
-def _extreme(name: str, x: Any, dim: Any, keepdim: bool) -> tuple[Any, Any]:
+@composite
+def _extreme(x: Any, name: str, dim: Any, keepdim: bool) -> tuple[Any, Any]:
     """Values and positions along one axis; the gradient goes to the position."""
+    a, keepdim = axis(dim, x.ndim), flag(keepdim)
     if x.ndim == 0:
-        axis(dim, 0)
         return clone(x), only_place(x)
-    a = axis(dim, x.ndim)
     _require_elements(name, x, a)
     positions = apply("arg" + name, x, axes=(a,), keepdim=True)
     values = apply("gather", x, positions, axis=a)
@@ -255,7 +255,7 @@ def _max(name: str, input: AnyTensor[Tensor], *args: Any, dim: int | None = None
         if x.ndim:
             _require_elements(name, x, a)
         raise RuntimeError(f"{name}(): does not support complex input")
-    return (max_result if name == "max" else min_result)(*_extreme(name, x, dim, flag(keepdim)))
+    return (max_result if name == "max" else min_result)(*_extreme(x, name, dim, flag(keepdim)))
 
 
 max = bind(_max, "max", "max", "max(x): the maximum; max(x, dim): named (values, indices); max(x, other): elementwise.")
@@ -349,9 +349,9 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
         return cast(vector_norm(cast(x, dtypes.float32), ord, dim, keepdim), x.dtype)
     if x.dtype.is_complex:
         x = apply("modulus", x)
-    over, keep = axes(dim, x.ndim), keepdim
     if not isinstance(ord, SymNumber) and ord == 2:
-        return apply("safe_sqrt", apply("sum", apply("square", x), axes=over, keepdim=keep))
+        return _euclidean_norm(x, dim, keepdim)
+    over, keep = axes(dim, x.ndim), keepdim
     size = apply("abs", x)
     if isinstance(ord, SymNumber):
         order = as_operand(ord, x.dtype)
@@ -373,6 +373,11 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
     return _safe_power(total, as_operand(1.0 / p, x.dtype), at_zero)
 
 
+@composite
+def _euclidean_norm(x: Any, dim: Dims, keepdim: bool) -> Any:
+    return apply("safe_sqrt", apply("sum", apply("square", x), axes=axes(dim, x.ndim), keepdim=flag(keepdim)))
+
+
 def _safe_power(x: Any, exponent: Any, at_zero: float = 0.0) -> Any:
     """A power with slope 0 at 0: the norm of a zero vector has gradient 0, as in torch, not NaN."""
     zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
@@ -392,11 +397,10 @@ def dist(input: AnyTensor[Tensor], other: AnyTensor[Tensor], p: Number = 2) -> T
 
 
 def _scan(name: str, input: AnyTensor[Tensor], dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
-    axis(dim, require_tensor(name, input).ndim)
+    a = axis(dim, require_tensor(name, input).ndim)
     if dtype is bool_ and input.ndim:
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
     x = _accumulated(widen(input, "cuda"), dtype)
-    a = axis(dim, x.ndim)
     if x.ndim == 0:
         return apply("cast", x, dtype=x.dtype)
     return apply(name, x, axis=a)

@@ -180,6 +180,8 @@ def require_slice(src: Any, shape: Sequence[Any]) -> None:
 
 def require(condition: Any, error: type[Exception], *message: Any) -> None:
     """Raise `error` with a message in parts (str and numbers) unless `condition`, now or at run time."""
+    if condition is True:
+        return
     if not isinstance(condition, (bool, np.bool_)) or not condition:
         backend().check(condition, error, message if len(message) > 1 else message[0])
 

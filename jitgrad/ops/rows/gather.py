@@ -82,6 +82,8 @@ def put_at(xp: Any, y: Any, key: tuple[Any, ...], values: Any) -> None:
 
 
 def _index(xp: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+    if type(x) is np.ndarray and len(axes) == 1 and x.flags.c_contiguous:  # else it would be copied first
+        return np.asarray(x.take(indices[0], axes[0]))
     return xp.asarray(x[_key(x, indices, axes)])
 
 

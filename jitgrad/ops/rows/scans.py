@@ -29,6 +29,8 @@ def _scan(function: str) -> Any:
             y = cpu_kernels().scanned(function, x, axis)
             if y is not None:
                 return y
+        if type(x) is np.ndarray:  # its methods have no Python in front of them
+            return getattr(x, function)(axis, x.dtype)
         return getattr(xp, function)(x, axis=axis, dtype=x.dtype)
     return impl
 
@@ -100,7 +102,7 @@ def _argsort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
         return backwards(x.shape[axis] - 1 - back, (axis,))
     if stable and _is_large(x):
         return _sort_stable(x, axis)[1]
-    return xp.argsort(x, axis=axis, kind="stable" if stable else None).astype(np.int64)
+    return xp.argsort(x, axis=axis, kind="stable" if stable else None).astype(np.int64, copy=False)
 
 
 def _is_large(x: Any) -> bool:
@@ -203,11 +205,13 @@ def _nth_place(F: Any, x: Any, n: Any, axis: int, spoiled: bool) -> Any:
 
 
 def _nth_place_impl(xp: Any, x: Any, n: int, axis: int, spoiled: bool) -> Any:
-    if xp is not np or x.dtype.kind not in "fiu" or (x.dtype.kind == "f" and np.isnan(x).any()):
+    numbers = xp is np and x.dtype.kind in "fiu" and not (x.dtype.kind == "f" and np.isnan(x).any())
+    if not numbers or x.size < MANY:
         place = _argsort(xp, x, axis, False, True)[(*(slice(None),) * axis, slice(n, n + 1))]
+        if numbers or not spoiled:
+            return place
         nan = x != x
-        return place if not spoiled else xp.where(
-            nan.any(axis=axis, keepdims=True), xp.expand_dims(nan.argmax(axis=axis), axis), place)
+        return xp.where(nan.any(axis=axis, keepdims=True), xp.expand_dims(nan.argmax(axis=axis), axis), place)
     value = np.partition(x, n, axis=axis)[(*(slice(None),) * axis, slice(n, n + 1))]
     there = x == value
     skipped = n - np.add.reduce(x < value, axis=axis, dtype=np.int64, keepdims=True)  # equal ones that come before

@@ -48,26 +48,17 @@ ABSENT, DENSE, ONE = "absent", "dense", "one"
 
 @dataclass(slots=True)
 class Program:
-    """What computes results of arrays and of `sizes`, those that no array has: (number of an operand, axis). `there`:
-    which of the results that are asked for there are.
+    """What computes results of arrays and of `sizes`, those that no array has: (number of an operand, axis). A result
+    that is asked for and is not there is None.
     """
 
     run: Callable[[list[Any]], list[Any]]
     sizes: Sequence[tuple[int, int]]
-    there: Sequence[bool]
-
-    def results(self, given: list[Any]) -> list[Any]:
-        """One for each that is asked for, None for those that there are not."""
-        found = self.run(given)
-        if len(found) == len(self.there):
-            return found
-        rest = iter(found)
-        return [next(rest) if has else None for has in self.there]
 
 
 _programs: dict[Any, Program | None] = {}
 #: likewise by the shapes of operands that lie in order, with the sizes that the program is given: at most `SHAPES`
-_by_shape: dict[Any, tuple[Program, list[int]]] = {}
+_by_shape: dict[Any, tuple[Callable[[list[Any]], list[Any]], list[int]]] = {}
 _counts: Counter[Any] = Counter()
 
 
@@ -98,7 +89,7 @@ def drawn(op: OpDef, numbers: Sequence[int], attrs: dict[str, Any]) -> Any:
                 ((_, run),) = Compiled.from_bytes(data).functions.items()
             except (MemoryError, OSError):  # no memory for native code
                 return None
-            program = _programs[key] = Program(run, (), (True,))
+            program = _programs[key] = Program(run, ())
     signed = [v - (1 << 64) if v >> 63 else v for v in numbers]
     return program.run([math.prod(shape), *signed])[0].reshape(shape)
 
@@ -115,8 +106,8 @@ def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], at
     known = _by_shape.get(exact)
     if known is None:
         return _first_of_shapes(op, needs, given, attrs, exact)
-    program, sizes = known
-    return program.results([*[v for v in given if type(v) is _ndarray], *sizes])
+    run, sizes = known
+    return run([*[v for v in given if type(v) is _ndarray], *sizes])
 
 
 def _first_of_shapes(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], attrs: dict[str, Any],
@@ -164,8 +155,8 @@ def _first_of_shapes(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[
     if plain:
         if len(_by_shape) >= SHAPES:
             _by_shape.clear()
-        _by_shape[exact] = program, sizes
-    return program.results([*read, *sizes])
+        _by_shape[exact] = program.run, sizes
+    return program.run([*read, *sizes])
 
 
 def _can_gather(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], attrs: dict[str, Any]) -> bool:
@@ -220,7 +211,19 @@ def _made(op: OpDef, key: Any, attrs: dict[str, Any]) -> Program | None:
     except NotImplementedError:
         return None
     ((name, run),) = Compiled.from_bytes(data).functions.items()
-    return Program(run, list(unbound.values()), [mark == "1" for mark in name.partition("_")[2]])
+    return Program(_spread(run, [mark == "1" for mark in name.partition("_")[2]]), list(unbound.values()))
+
+
+def _spread(run: Callable[[list[Any]], list[Any]], there: Sequence[bool]) -> Callable[[list[Any]], list[Any]]:
+    """`run` with None for each result that is not there."""
+    if all(there):
+        return run
+
+    def spread(given: list[Any]) -> list[Any]:
+        found = iter(run(given))
+        return [next(found) if has else None for has in there]
+
+    return spread
 
 
 def _broadcast(shapes: Sequence[tuple[int, ...]]) -> bool:

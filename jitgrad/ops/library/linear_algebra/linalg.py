@@ -53,23 +53,23 @@ def matmul(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
 
 
 def _matmul(a: Any, b: Any) -> Any:
-    if a.ndim == 0 or b.ndim == 0:
-        raise RuntimeError("both arguments to matmul need to be at least 1D, but they are "
-                           f"{a.ndim}D and {b.ndim}D")
-    if b.ndim > 2 and a.dtype is bool_:
-        product_of(a if a.ndim > 1 else apply("unsqueeze", a, axis=0), b)  # of batches torch looks for a kernel first
+    rank, other = a.ndim, b.ndim
+    if rank == 0 or other == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {rank}D and {other}D")
+    if other > 2 and a.dtype is bool_:
+        product_of(a if rank > 1 else apply("unsqueeze", a, axis=0), b)  # of batches torch looks for a kernel first
     require_same_dtype(a, b)
-    if a.ndim > 1 and b.ndim > 1:
+    if rank > 1 and other > 1:
         return product_of(a, b)
-    if a.ndim == 1 and b.ndim == 1:
+    if rank == 1 and other == 1:
         return dot(a, b)
-    if b.ndim == 1:
+    if other == 1:
         require_equal(a.shape[-1], b.shape[0], lambda: f"size mismatch, got input ({a.shape[-2]}), mat "
                                                        f"({a.shape[-2]}x{a.shape[-1]}), vec ({b.shape[0]})")
         result = product_of(a, apply("unsqueeze", b, axis=1))
-        return own(apply("squeeze", result, axis=a.ndim - 1))
+        return own(apply("squeeze", result, axis=rank - 1))
     result = product_of(apply("unsqueeze", a, axis=0), b)
-    return own(apply("squeeze", result, axis=b.ndim - 2))
+    return own(apply("squeeze", result, axis=other - 2))
 
 
 def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:

@@ -272,9 +272,9 @@ def _bound(b: Any) -> Any:
 
 def _sliced(view: Any, a: int, item: slice) -> Any:
     """Axis a of the view, sliced as Python slices: bounds are clamped, negative ones count from the end."""
-    start, stop, step = _bound(item.start), _bound(item.stop), _bound(item.step)
-    if start is None and stop is None and step is None:
+    if item.start is None and item.stop is None and item.step is None:
         return view
+    start, stop, step = _bound(item.start), _bound(item.stop), _bound(item.step)
     n = view.shape[a]
     if step is None:
         step = 1
@@ -283,8 +283,10 @@ def _sliced(view: Any, a: int, item: slice) -> Any:
         require(step > 0, ValueError, "step must be greater than zero")
     if not (isinstance(n, SymNumber) or isinstance(start, SymNumber) or isinstance(stop, SymNumber)
             or isinstance(step, SymNumber)):
-        known = range(n)[slice(start, stop, step)]
-        return take_slice(view, a, known.start, len(known), step)
+        known = range(n)[start:stop:step]
+        if len(known) == n and step == 1:
+            return view
+        return apply("slice", view, axis=a, start=known.start, length=len(known), step=step)
     if type(start) is type(stop) is int and stop <= start and (start < 0) == (stop < 0):  # none, whatever n is
         return take_slice(view, a, 0, 0, 1)
     first, length = _clipped(start, stop, n)

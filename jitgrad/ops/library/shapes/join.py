@@ -33,18 +33,16 @@ def cat(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
     d = result_dtype(*xs)
     # torch skips vectors of size 0 whatever the others' rank
     kept = [x for x in xs if x.ndim != 1 or not isinstance(x.shape[0], int) or x.shape[0] != 0] or xs
-    rank = kept[0].ndim
-    for i, x in enumerate(kept):
-        if x.ndim == 0:
-            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
-    a = axis(dim, rank)
-    for x in kept:
-        if x.ndim != rank:
-            raise RuntimeError(f"Tensors must have same number of dimensions: got {rank} and {x.ndim}")
-    skipped = [x for x in xs if kept is not xs and x.requires_grad and not any(x is k for k in kept)]
-    if skipped:
-        nothing = [_of_rank(x, kept[0], a) for x in skipped]
-        kept = [*kept, *nothing]  # for the history
+    ranks = [x.ndim for x in kept]
+    if 0 in ranks:
+        raise RuntimeError(f"zero-dimensional tensor (at position {ranks.index(0)}) cannot be concatenated")
+    a = axis(dim, ranks[0])
+    for rank in ranks:
+        if rank != ranks[0]:
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {ranks[0]} and {rank}")
+    if len(kept) < len(xs):
+        skipped = [x for x in xs if x.requires_grad and not any(x is k for k in kept)]
+        kept = [*kept, *[_of_rank(x, kept[0], a) for x in skipped]]  # for the history
     return apply("cat", *[cast(x, d) for x in kept], axis=a)
 
 

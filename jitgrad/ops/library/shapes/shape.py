@@ -22,21 +22,23 @@ def _is_minus_one(size: Any) -> bool:
 
 def infer_shape(shape: Sequence[Any], sizes: Sequence[Any]) -> tuple[Any, ...]:
     """`shape` with its -1 replaced so that it holds as many elements as `sizes`."""
-    bad = [(i, s) for i, s in enumerate(shape) if isinstance(s, int) and s < -1]
-    if bad:
-        raise RuntimeError(f"invalid shape dimension {bad[0][1]} at index {bad[0][0]} of shape {text(shape)}")
-    unknown = [i for i, s in enumerate(shape) if _is_minus_one(s)]
-    if not unknown:
+    negative = [i for i, s in enumerate(shape) if isinstance(s, int) and s < 0]
+    if not negative:
         return tuple(shape)
-    if len(unknown) > 1:
+    for i in negative:
+        if shape[i] != -1:
+            raise RuntimeError(f"invalid shape dimension {shape[i]} at index {i} of shape {text(shape)}")
+    if len(negative) > 1:
         raise RuntimeError("only one dimension can be inferred")
-    total, known = product(sizes), product([s for s in shape if not _is_minus_one(s)])
+    at = negative[0]
+    before, after = shape[:at], shape[at + 1:]
+    total, known = product(sizes), product((*before, *after))
     if isinstance(known, int) and known == 0:
         raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {text(shape)} because the unspecified "
                            "dimension size -1 can be any value and is ambiguous")
     inferred = total if isinstance(known, int) and known == 1 else total // known
     require_equal(inferred * known, total, lambda: f"shape '{text(shape)}' is invalid for input of size {total}")
-    return tuple([inferred if _is_minus_one(s) else s for s in shape])
+    return (*before, inferred, *after)
 
 
 def reshape(input: AnyTensor[Tensor], shape: Sequence[Any]) -> Tensor:

@@ -298,7 +298,7 @@ class SymbolicBackend(complex.Conjugates):
                               self.context.span(), hint="give an `out` of the result's shape, or leave it out")
 
     @staticmethod
-    def composite(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def composite(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], short: bool) -> Any:
         """None: passes fuse what there is."""
         return NotImplemented
 
