@@ -28,7 +28,8 @@ from jitgrad.eager.autograd.opnode import ARRAYS, OpNode
 from jitgrad.eager.autograd.tape import tape_of
 from jitgrad.eager.construct import wrap
 from jitgrad.ops.checks import C
-from jitgrad.ops.opdef import CREATE, GATHER, JOIN, NONDIFF, POINTWISE, RANDOM, VIEW, OpDef, backward_name, lacks
+from jitgrad.ops.opdef import (CREATE, GATHER, JOIN, NONDIFF, POINTWISE, RANDOM, REDUCE, VIEW, OpDef, backward_name,
+                               lacks)
 from jitgrad.ops.rules import Each, conjugates, is_wide
 from jitgrad.ops.saved import length, saved
 from jitgrad.ops.types import TensorType
@@ -79,7 +80,8 @@ class Plan:
                                                 "wide": is_wide(op), "conjugates": conjugates(op)})
         self.view = op.kind is VIEW
         self.lacks = lacks(op)
-        self.least = FEW if length(op) >= SEVERAL or op.fold in ("max", "min") else MANY
+        slow = op.kind is REDUCE and (op.compose is not None or op.fold in ("max", "min"))
+        self.least = FEW if slow or length(op) >= SEVERAL else MANY
         self.ordered = op.kind not in (VIEW, POINTWISE)
         self.follows = "keeps_order" in op.traits
         self.silent = op.kind in (VIEW, JOIN, GATHER, CREATE, RANDOM)

@@ -200,8 +200,8 @@ def test_which_few_elements_native_code_gets(monkeypatch):
     seen = []
     monkeypatch.setattr(on_arrays, "row", lambda op, arrays, attrs: seen.append(op.name))
     x = jitgrad.ones(FEW)
-    x.softmax(0), x.exp(), x + x, x[1:].softmax(0), x.amax(), x.sum()
-    assert seen == ["softmax", "amax"]
+    x.softmax(0), x.exp(), x + x, x[1:].softmax(0), x.amax(), x.sum(), x.mean(), x.relu(), x.clamp(0.0, 1.0)
+    assert seen == ["softmax", "amax", "mean"]
 
 
 def test_shapes_are_forgotten_not_collected(monkeypatch):

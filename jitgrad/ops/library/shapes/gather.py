@@ -47,7 +47,7 @@ def gather(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], *, spar
     index = _chosen("gather", index)
     if is_empty(index.shape):  # it may have any rank
         return apply("index", apply("reshape", input, shape=(product(input.shape),)), index, axes=(0,))
-    if max(index.ndim, 1) != max(input.ndim, 1):
+    if (index.ndim or 1) != (input.ndim or 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     x, i = _at_least_vector(input), _at_least_vector(index)
     taken = _gathered(x, i, dim)
