@@ -59,7 +59,6 @@ def cases(n, m):
         "norm of both axes": (jitgrad.linalg.vector_norm, (x,), {"dim": (1, 0)}),
         "max": (lambda x, dim: jitgrad.max(x, dim)[0], (x, 1), {}),
         "min": (lambda x, dim: jitgrad.min(x, dim, keepdim=True)[0], (x, -2), {}),
-        "gather": (jitgrad.gather, (x, 1, np.stack([classes, classes[::-1]], 1)), {}),
     }
 
 
@@ -123,13 +122,6 @@ def test_dropout_draws_what_its_operations_draw(shape):
         found.append((y, z, x.grad, jitgrad.rand(3)))
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
-
-
-def test_an_index_out_of_range_of_few_elements():
-    x = jitgrad.ones(SMALL, requires_grad=True)
-    for i in (SMALL[1], -1):
-        with pytest.raises(RuntimeError, match=f"index {i} is out of bounds for dimension 1 with size {SMALL[1]}"):
-            x.gather(1, jitgrad.full(SMALL, i))
 
 
 def test_a_batch_norm_follows_its_moments():

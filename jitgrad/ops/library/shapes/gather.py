@@ -7,8 +7,8 @@ from typing import Any
 from jitgrad.dtypes import bool_, dtype, int32, int64, uint8
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend, own
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, composite, create, expand_to, not_implemented,
-                                      number_type, require_tensor, written_operand)
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, not_implemented, number_type,
+                                      require_tensor, written_operand)
 from jitgrad.ops.library.elements.filling import filling, wrapped
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices, one_element
@@ -43,21 +43,15 @@ def gather(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], *, spar
 
     Raises RuntimeError: other ranks, an index out of range.
     """
-    axis(dim, input.ndim)
+    a = axis(dim, input.ndim)
     index = _chosen("gather", index)
     if is_empty(index.shape):  # it may have any rank
         return apply("index", apply("reshape", input, shape=(product(input.shape),)), index, axes=(0,))
     if (index.ndim or 1) != (input.ndim or 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     x, i = _at_least_vector(input), _at_least_vector(index)
-    taken = _gathered(x, i, dim)
+    taken = apply("gather", x, checked_indices(i, x.shape[a], a, negative=False, error=RuntimeError), axis=a)
     return own(apply("reshape", taken, shape=())) if index.ndim == 0 else taken
-
-
-@composite
-def _gathered(x: Any, i: Any, dim: int) -> Any:
-    a = axis(dim, x.ndim)
-    return apply("gather", x, checked_indices(i, x.shape[a], a, negative=False, error=RuntimeError), axis=a)
 
 
 def _repeated(value: Any, like: Any, shape: tuple[Any, ...]) -> Any:
