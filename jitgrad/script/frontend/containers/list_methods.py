@@ -266,8 +266,8 @@ def less(items: Any, others: Any) -> bool:
 
 def index(items: Any, value: Any) -> int:
     """`items.index(value)`."""
-    for k in range(len(items)):
-        if same(items[k], value):
+    for k, x in enumerate(items):
+        if same(x, value):
             return k
     raise ValueError(f"{value} is not in list")
 

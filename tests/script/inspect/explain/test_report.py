@@ -55,6 +55,17 @@ def test_decisions_are_told():
     assert any("unrolled the loop" in line for line in jitgrad.script(picks).explain(jitgrad.ones(2)).log)
 
 
+def test_no_loop_is_unrolled_to_find_an_item():
+    """Its place among separate objects is found without another evaluation."""
+    def place(x, n: int):
+        return x * [1, n, 3].index(3)
+
+    scripted = jitgrad.script(place)
+    for n, there in ((2, 2), (3, 1)):
+        assert scripted(jitgrad.ones(2), n).tolist() == [there, there]
+    assert not any("unrolled the loop" in line for line in scripted.explain(jitgrad.ones(2), 2).log)
+
+
 def test_a_module_shows_the_user_s_functions():
     text = str(jitgrad.script(Counter()).explain(jitgrad.ones(2, 3)))
     assert "\nforward, " in text
