@@ -444,6 +444,23 @@ def test_body_key_ignores_sizes_and_names_only():
     assert llvm_kernel.body_key(relu(7, stride=dim(Symbol()))) == llvm_kernel.body_key(relu(7, stride=dim(Symbol())))
 
 
+def test_an_equal_kernel_is_not_printed_again(monkeypatch):
+    def column_sums(d):  # whose text has a second form, a constant and a function that joins
+        n, m = dim(Symbol()), dim(Symbol())
+        return Kernel((n,), (m,), (Operand(d, (1, n)), Operand(d, (1, 0), "out")), (),
+                      (S("load", operand=0), S("reduce", 0, fn="sum", dtype=d), S("store", 1, operand=1)))
+    llvm_kernel.of_body.cache_clear()
+    fresh = {symbol: llvm_kernel.emit(k, symbol) for symbol, k in (("k0_a", column_sums(f32)), ("k1_b", relu(3)))}
+    monkeypatch.setattr(llvm_kernel, "make_plan", None)
+    kept = {"k0_a": llvm_kernel.emit(column_sums(f32), "k0_a"), "k1_b": llvm_kernel.emit(relu(dim(Symbol())), "k1_b")}
+    assert kept == fresh
+    for symbol, text in fresh.items():
+        assert llvm_kernel.SYMBOL not in text.text + "".join([*text.functions, *text.functions.values()])
+        assert f"@{symbol}(" in text.text
+    other = llvm_kernel.emit(relu(3), "other")
+    assert other.text == fresh["k1_b"].text.replace("k1_b", "other")
+
+
 def test_body_key_tells_equal_numbers_of_different_types_apart():
     def constant(value, d):
         return Kernel((3,), (), (Operand(d, (1,), "out"),), (),
