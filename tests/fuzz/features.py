@@ -12,16 +12,19 @@ class Features:
 
     def __init__(self) -> None:
         self.single, self.pairs = Counter[str](), Counter[tuple[str, str]]()
+        self.beside: dict[str, set[str]] = {}  # by feature, those of all programs that had it
 
     def add(self, found: Iterable[str]) -> None:
         """One program more, which has these."""
         names = sorted(set(found))
         self.single.update(names)
         self.pairs.update(combinations(names, 2))
+        for name in names:
+            self.beside.setdefault(name, {name}).update(names)
 
     def untried(self, name: str, present: Iterable[str]) -> int:
         """With how many of a program's features no program had this one."""
-        return sum((min(name, other), max(name, other)) not in self.pairs for other in present if other != name)
+        return len(set(present) - self.beside.get(name, {name}))
 
     def table(self, programs: int) -> str:
         """Every feature's share of the programs, and the pairs that were tried least."""
