@@ -175,7 +175,7 @@ class Parts:
         for n, parts in users.items():
             if n in self.kinds:
                 self._place(n, parts)
-            elif n not in ("%block", "%frame"):
+            elif (len(parts) > 1 or self.homes.get(n) is not parts[0]) and n not in ("%block", "%frame"):
                 self._pass(n, [p for p in parts if p.quick])
         for part in order:
             self._finish(part)
@@ -198,9 +198,11 @@ class Parts:
     def _read_text(self, part: _Part, lines: list[str]) -> None:
         """The same for lines without marks."""
         text = "\n".join(["", *lines])
-        targets = dict.fromkeys(_TARGETS.findall(text))
+        targets, names = dict.fromkeys(_TARGETS.findall(text)), dict.fromkeys(_NAMES.findall(text))
         part.targets.update(targets)
-        part.names.update(dict.fromkeys([n for n in _NAMES.findall(text) if n[1:] not in targets]))
+        for label in targets:
+            del names[f"%{label}"]
+        part.names.update(names)
         self.homes.update(dict.fromkeys(_DEFINED.findall(text), part))
         self.labels.update(dict.fromkeys(_LABELS.findall(text), part))
         part.returns = part.returns or "  ret " in text
