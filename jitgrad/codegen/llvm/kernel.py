@@ -9,16 +9,15 @@ An operand of role "out" of a kernel with inner axes must not share memory with 
 hold values that a later sweep reads. In a kernel without inner axes, element-wise aliasing is fine.
 Sizes are arguments. Strides that are ints are compiled in; a stride along the lanes that is an argument makes a
 second form of the body, chosen at entry where all such strides are 1. Loops down columns have one for many columns.
-Texts are kept: a script that is compiled for further arguments, and its gradients, consist of the same kernels.
 """
 
 import operator
 from collections.abc import Callable, Hashable
-from functools import lru_cache, partial, reduce
+from functools import partial, reduce
 from itertools import groupby
 
 from jitgrad import dtypes
-from jitgrad.classes import dataclass, field
+from jitgrad.classes import dataclass
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.chunks import Accumulator, head, parameters, passed_on, shared, slots
 from jitgrad.codegen.llvm.nest import Carried, Nest
@@ -32,8 +31,6 @@ from jitgrad.kernels.values import Code, V, iota
 INT64_MAX = (1 << 63) - 1
 #: vectors of columns at a time where these are many: what is read of a row lies in one place, on one page
 VECTORS = 4
-#: how many kernels are kept, as texts, and what stands there for a kernel's symbol
-KEPT, SYMBOL = 256, "?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +49,6 @@ class KernelText:
     total: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """What the text of a kernel depends on, but for the symbol."""
-
-    host: engine.Host
-    key: Hashable
-    kernel: Kernel = field(compare=False)
-
-
 def _pattern(strides: tuple[Size, ...]) -> tuple[int | None, ...]:
     return tuple(s if isinstance(s, int) else None for s in strides)
 
@@ -77,21 +65,11 @@ def body_key(kernel: Kernel) -> Hashable:
 
 def emit(kernel: Kernel, symbol: str) -> KernelText:
     """The kernel as the text of an internal function called `symbol`, which may be followed by its second form."""
-    found = of_body(_Body(engine.host(), body_key(kernel), kernel))
-    return KernelText(found.text.replace(SYMBOL, symbol), found.declares,
-                      {name.replace(SYMBOL, symbol): text.replace(SYMBOL, symbol)
-                       for name, text in found.functions.items()}, found.total)
-
-
-@lru_cache(KEPT)
-def of_body(body: _Body) -> KernelText:
-    """A kernel's text."""
-    kernel, vector_bytes = body.kernel, body.host.vector_bytes
-    plan = make_plan(kernel, vector_bytes)
+    plan = make_plan(kernel, engine.host().vector_bytes)
     if not plan.is_downward:
-        return _printed(plan, SYMBOL)
-    wide = _printed(make_plan(kernel, vector_bytes, VECTORS), f"{SYMBOL}_wide")
-    found = _printed(plan, SYMBOL, f"{SYMBOL}_wide")
+        return _printed(plan, symbol)
+    wide = _printed(make_plan(kernel, engine.host().vector_bytes, VECTORS), f"{symbol}_wide")
+    found = _printed(plan, symbol, f"{symbol}_wide")
     return KernelText(f"{found.text}\n{wide.text}", wide.declares | found.declares, found.functions, found.total)
 
 

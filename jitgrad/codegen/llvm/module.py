@@ -1,10 +1,17 @@
-"""One LLVM module: the functions of several programs, the kernels that they share, and helpers that they call."""
+"""One LLVM module: the functions of several programs, the kernels that they share, and helpers that they call.
 
-from collections.abc import Callable, Sequence
+Texts of kernels are kept for later modules: a script that is compiled for further arguments, and its gradients, consist
+of the same kernels.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
 from typing import Any
 
-from jitgrad.codegen.llvm import kernel as llvm_kernel
+from jitgrad.classes import dataclass, field
+from jitgrad.codegen.llvm import engine, kernel as llvm_kernel
 from jitgrad.codegen.llvm.chunks import KnownKernel
+from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.layout import Layout
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.steps import KernelStep
@@ -15,6 +22,30 @@ from jitgrad.kernels.native import Native
 MUCH_GLUE = 1000
 #: the attributes of what the quick code generator makes
 QUICK = " noinline optnone"
+#: how many kernels are kept, as texts, and what stands there for a kernel's symbol
+KEPT, SYMBOL = 256, "?"
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What the text of a kernel depends on, but for the symbol."""
+
+    host: engine.Host
+    key: Hashable
+    kernel: Kernel = field(compare=False)
+
+
+@lru_cache(KEPT)
+def of_body(body: _Body) -> llvm_kernel.KernelText:
+    """A kernel's text."""
+    return llvm_kernel.emit(body.kernel, SYMBOL)
+
+
+def printed(kernel: Kernel, symbol: str) -> llvm_kernel.KernelText:
+    """What `kernel.emit` prints, though it may have printed it before."""
+    found = of_body(_Body(engine.host(), llvm_kernel.body_key(kernel), kernel))
+    functions = {name.replace(SYMBOL, symbol): text.replace(SYMBOL, symbol) for name, text in found.functions.items()}
+    return llvm_kernel.KernelText(found.text.replace(SYMBOL, symbol), found.declares, functions, found.total)
 
 
 class ModuleText:
@@ -47,11 +78,11 @@ class ModuleText:
         known = self.kernels.get(key)
         if known is None:
             symbol = f"k{len(self.kernels)}_{step.kernel.name}"
-            printed = llvm_kernel.emit(step.kernel, symbol)
-            known = self.kernels[key] = KnownKernel(symbol, bool(printed.functions), printed.total)
-            self.kernel_texts.append(printed.text)
-            self.declares.update(printed.declares)
-            self.shared.update(printed.functions)
+            text = printed(step.kernel, symbol)
+            known = self.kernels[key] = KnownKernel(symbol, bool(text.functions), text.total)
+            self.kernel_texts.append(text.text)
+            self.declares.update(text.declares)
+            self.shared.update(text.functions)
             self.kernel_list.append((symbol, step.kernel))
         return known
 

@@ -9,7 +9,7 @@ import pytest
 
 import jitgrad
 from jitgrad import config, dtypes
-from jitgrad.codegen.llvm import kernel as llvm_kernel
+from jitgrad.codegen.llvm import kernel as llvm_kernel, module
 from jitgrad.codegen.lower.column_sums import TOGETHER
 from jitgrad.codegen.program.kernel import ROWS
 from jitgrad.codegen.program.plan import make_plan
@@ -84,7 +84,7 @@ def test_a_norm_with_its_gradients_is_one_kernel_and_the_ends_of_its_sums(monkey
         return plans[-1]
 
     monkeypatch.setattr(llvm_kernel, "make_plan", noted)
-    llvm_kernel.of_body.cache_clear()
+    module.of_body.cache_clear()
 
     def step(x: Any, gain: Any, shift: Any) -> Any:
         loss = normalised.eager(x, gain, shift)
