@@ -16,7 +16,7 @@ from jitgrad.dtypes import dtype as dtype_
 from jitgrad.ops import OPS, specs
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.calls.forms import ALIASES, Form, forms, table
-from jitgrad.ops.library.calls.kinds import refusal
+from jitgrad.ops.library.calls.kinds import letters, refusal
 from jitgrad.ops.library.core import class_word, inplace, is_tensor, require_castable, write
 from jitgrad.ops.library.sizes import flag, same_shape
 from jitgrad.ops.opdef import NONDIFF, POINTWISE
@@ -265,7 +265,8 @@ class Completed:
             names = dict(zip(own, ("self", *form.positional) if shift else form.positional, strict=False))
             names |= {self.plan.get(p, ""): p for p in (*form.positional, *form.only)}
             further = form.positional[len(own) - shift:]
-            if further and "I" in form.types.get(further[0], "") and all(isinstance(n, int) for n in rest):
+            if further and "I" in form.types.get(further[0], "") and all(
+                    isinstance(n, int) or "i" in (letters(n) or "i") for n in rest):
                 rest = (rest,) if rest else ()
             if given.keys() <= names.keys() and len(rest) <= len(further):
                 by_name = {names[p]: v for p, v in given.items()} | dict(zip(further, rest, strict=False))

@@ -119,3 +119,25 @@ def a_leaf_in_the_memory_of_an_argument(x, n: int):
     if n == 2:
         w = leaf(3.0)
     return [w, (w, x.detach().requires_grad_())]
+
+
+@nasty(*TURNS)
+def detached_by_two_calls(x, n: int):
+    """Two objects, one memory, whichever name has which."""
+    t = x * 2
+    a, b = t.detach(), t.detach()
+    if n > 1:
+        a, b = b, a
+    return [a, b, {"b": b}, t]
+
+
+@nasty(*TURNS)
+def a_result_that_may_be_the_other(x, n: int):
+    """What a branch or a loop leaves as it was is one object with what it was."""
+    y = x * 2
+    z, v = y, y
+    if n == 1:
+        z = z + 1
+    for _ in range(n - 2):
+        v = v * 3
+    return y, z, [v]

@@ -13,6 +13,7 @@ from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state import copies, layout, pooling
 from jitgrad.script.frontend.state.context import ORIGINS, Context
+from jitgrad.script.frontend.state.paths import key
 from jitgrad.script.frontend.templates import item_origins, locations
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.pools import Ref
@@ -24,7 +25,7 @@ from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
 from jitgrad.script.frontend.values.values import (Container, Part, Pool, RunItems, RunPairs, Storage, SymDict,
-                                                   SymTensor, SymTuple, is_held)
+                                                   SymTensor, SymTuple, Union, is_held)
 from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 
 
@@ -56,14 +57,15 @@ class Results:
             v = pending.pop()
             if isinstance(v, SymTensor):
                 held, path = v.source
-                paths.setdefault(held, set()).add(tuple(map(str, path)))
+                paths.setdefault(held, set()).add(key(path))
                 views[v] += bool(v.path)
-            elif isinstance(v, (tuple, dict)):
-                pending += v.values() if isinstance(v, dict) else v
+            elif isinstance(v, (tuple, dict, Union)):
+                pending += v.values() if isinstance(v, dict) else v.statics if isinstance(v, Union) else v
             elif is_held(v) and v.source is None and v not in seen:
                 seen.add(v)
                 held = locations.fetch(self.context, self.context.state, v)
                 pending += held.values() if isinstance(held, dict) else held if isinstance(held, tuple) else ()
+        copies.leave(self.context, paths.keys())
         self._repeated = {v for v, n in views.items() if n > 1}
         self._parted = {s for s, found in paths.items() if len(found) > 1 and s.input < 0 and not s.requires_grad}
 
@@ -280,14 +282,14 @@ class Results:
 
     def _fresh(self, value: SymTensor) -> Value:
         held, path = value.source
-        key = (held, tuple(map(str, path)))
-        found = self._tensors.get(key)
+        place = (held, key(path))
+        found = self._tensors.get(place)
         if found is None:
             found = heap.read_if_there(self.context, value)
             if not isinstance(found.type, OptionalType) and (
                     found in self._index or found in self.context.inputs.entered):
                 found = self.context.one("reshape", found, shape=found.type.dims)  # type: ignore[union-attr]
-            self._tensors[key] = found
+            self._tensors[place] = found
         return found
 
     def _path(self, value: SymTensor) -> tuple[tuple[tuple[str, Any], ...], dict[Any, int]]:

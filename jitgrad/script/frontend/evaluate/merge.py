@@ -10,7 +10,7 @@ from typing import Any
 from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import OptionalType, TensorType
-from jitgrad.script.frontend.state import copies, effects
+from jitgrad.script.frontend.state import copies, effects, paths
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, placeholders
@@ -184,8 +184,7 @@ def _pair(a: Any, b: Any) -> tuple[Any, ...]:
     """What two names share if they are the same tensor or container on both sides."""
     if not isinstance(a, SymTensor):
         return a, b
-    return tuple([(t.storage, *((op, str(attrs), op == "detach" and id(attrs)) for op, attrs in t.path))
-                  for t in (a, b)])
+    return tuple([(t.storage, *paths.key(t.path)) for t in (a, b)])
 
 
 Plan = list[tuple[Any, Template, tuple[Any, Any]]]

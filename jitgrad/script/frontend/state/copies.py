@@ -4,7 +4,7 @@ A copy serves who reads it. A write to either end, and the question which object
 `REFERENCES`: names then refer to the objects themselves.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 from jitgrad.classes import dataclass, field
@@ -21,6 +21,7 @@ class Copies:
         chosen: merged storages that a branch or a loop makes stand for a tensor that the script was given.
         stands: which of these a merged storage may stand for, what a loop's variable is before the loop included.
         origins: what a cell after a loop is made of: it stands for these.
+        copied: of what cells that were made before it a cell after a branch or a loop may be the copy.
         heads: cells that stand for what is there before an iteration.
         changed: cells of which a loop changes the copy that it has at its head, or what stands for that after a loop.
     """
@@ -29,6 +30,7 @@ class Copies:
     chosen: set[Any] = field(default_factory=set)
     stands: dict[Any, set[Any]] = field(default_factory=dict)
     origins: dict[Any, set[Any]] = field(default_factory=dict)
+    copied: dict[Any, set[Any]] = field(default_factory=dict)
     heads: set[Any] = field(default_factory=set)
     changed: set[Any] = field(default_factory=set)
 
@@ -61,7 +63,9 @@ def written(context: Context, cell: Any) -> None:
 
 def stand(context: Context, cells: Iterable[Any], originals: Iterable[Any], chosen: bool) -> None:
     """Note that copies stand for what of `originals` the script was given, or may stand for it before a loop."""
-    known = of(context)
+    known, originals = of(context), set(originals)
+    for cell in cells:
+        known.copied.setdefault(cell, set()).update(originals - {cell, None})
     given = {s for c in originals for s in known.stands.get(c, (c,) if getattr(c, "input", -1) >= 0 else ())}
     for cell in cells if given else ():
         known.stands[cell] = given
@@ -76,6 +80,20 @@ def identify(context: Context, value: Any) -> None:
     if copied and not context.by_reference:
         raise Restart(REFERENCES, "what a branch or loop chose is the very object: names refer to the objects "
                                   "themselves")
+
+
+def leave(context: Context, cells: Set[Any]) -> None:
+    """These leave the script: where one may be the copy of another, the evaluation begins again."""
+    known = of(context).copied
+    for cell in cells if not context.by_reference else ():
+        pending, seen = [*known.get(cell, ())], set[Any]()
+        while pending:
+            one = pending.pop()
+            if one in cells:
+                raise Restart(REFERENCES, "of results one may be another: names refer to the objects themselves")
+            if one not in seen:
+                seen.add(one)
+                pending += known.get(one, ())
 
 
 def changed(context: Context, cell: Any) -> Exception:

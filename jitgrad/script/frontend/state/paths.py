@@ -39,6 +39,11 @@ def is_tensor(a: Path, b: Path) -> bool:
         paths_equal(a, b))
 
 
+def key(path: Path) -> tuple[tuple[str, str, Any], ...]:
+    """A key, the same one for paths that show the same tensor (`is_tensor`)."""
+    return tuple([(op, str(attrs), op == "detach" and id(attrs)) for op, attrs in path])
+
+
 def view_type(type_: Any, path: Any) -> Any:
     """The type of a view."""
     for op, attrs in path:

@@ -56,7 +56,8 @@ def count(context: Context, tensor: SymTensor, state: State | None = None) -> in
     storage = tensor.storage
     if own_leaf(tensor):
         return 1 if (state or context.state).values.get(("grad", storage)) is None else UNKNOWN
-    if not storage.origin and (storage in copies.of(context).stands or (storage.was_leaf and not tensor.path)):
+    copied = storage in copies.of(context).stands or (storage.was_leaf and not tensor.path)
+    if copied and not storage.origin and not context.by_reference:
         return UNKNOWN
     if storage.input >= 0:
         return 1 + len(_symbols(context, tensor.path))
