@@ -235,11 +235,18 @@ class Results:
             raise self._parameter()
         if storage.requires_grad and not value.path:
             return self._leaf(storage)
-        if storage in copies.of(context).stands or (storage.was_leaf and not value.path):
+        if self._varies(value):
             item_origins.ask(context)
         if value.path and storage in self._parted:
             return self._view(value)
         return sig.Output(self.tensor(self._fresh(value), storage))
+
+    def _varies(self, value: SymTensor) -> bool:
+        """Whether the run says which object a tensor is, and is asked. On a GPU that would mean to wait for the run: it
+        is asked where it may be a leaf of the script's own, else what is brought is a tensor of its own."""
+        context, storage = self.context, value.storage
+        asked = context.device.type == "cpu" or any(leaf.input < 0 for leaf in heap.of(context).leaves)
+        return asked and (storage in copies.of(context).stands or (storage.was_leaf and not value.path))
 
     def _of_list(self, value: SymTensor) -> sig.Result:
         """An item of a list, or a view of it, which may be a tensor of the caller."""
