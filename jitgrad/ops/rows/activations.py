@@ -60,9 +60,9 @@ def _elu(F: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
 
 
 def _elu_vjp(F: Any, g: Any, y: Any, x: Any, alpha: float, scale: float, input_scale: float) -> tuple[Any]:
-    low = F.le(x, 0)  # NaN is not: its slope is that of large numbers, as in torch
-    below = F.where(low, x, 0.0)  # keeps exp finite where its value is not taken
-    return (F.where(low, g * F.exp(below * input_scale) * (alpha * scale * input_scale), g * scale),)
+    high = F.gt(x, 0)
+    low = F.where(high, 0.0, x)  # keeps exp finite where its value is not taken
+    return (F.where(high, g * scale, g * F.exp(low * input_scale) * (alpha * scale * input_scale)),)
 
 
 pointwise("elu", 1, "scale * x where x is positive, else scale * alpha * (exp(input_scale * x) - 1).", compose=_elu,

@@ -299,10 +299,6 @@ def test_slopes_beside_infinite_and_missing_numbers() -> None:
     x, weight = t.tensor([math.inf, -2.0]), t.tensor([0.5], requires_grad=True)
     F.prelu(x, weight).sum().backward()
     assert weight.grad.tolist() == [-2.0]
-    for f in (F.elu, F.celu):
-        x = t.tensor([math.nan, -math.inf, 100.0], requires_grad=True)
-        f(x).sum().backward()
-        assert x.grad.tolist() == [1.0, 0.0, 1.0]
     x = t.tensor([[1.0, 3.0]], requires_grad=True)
     t.var(x, -1, correction=2).sum().backward()
     assert x.grad.tolist() == [[-math.inf, math.inf]]

@@ -4,13 +4,13 @@
 //     return x
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<11> table, char* scratch) {
+jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<12> table, char* scratch) {
     u32* const arrived = (u32*)scratch + 1023;
-    bool T0 = 0, V17 = 0;
-    i64 B13 = 0, B14 = 0, B15 = 0, V16 = 0, B22 = 0, V23 = 0;
-    const i64 N0 = table.w[0];
+    bool T0 = 0, V19 = 0;
+    i64 B14 = 0, B15 = 0, B16 = 0, V17 = 0, V18 = 0;
+    const i64 V0 = table.w[0];
     const i64 N1 = table.w[1];
-    const i64 B2 = table.w[2];
+    const i64 N2 = table.w[2];
     const i64 B3 = table.w[3];
     const i64 B4 = table.w[4];
     const i64 B5 = table.w[5];
@@ -18,31 +18,34 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<11> table, char* scratch)
     const i64 B7 = table.w[7];
     const i64 B8 = table.w[8];
     const i64 B9 = table.w[9];
-    const u32* const stop = jg_global<const u32>(table.w[10]);
+    const u32* const stop = jg_global<const u32>(table.w[11]);
     bool seen = false;
     u32 turn = 0;
-    const bool V10 = jg_seen(jg_global<bool>(B2));
+    const bool V10 = jg_seen(jg_global<bool>(B3));
     const bool V11 = V10;
-    const i64 V12 = 0LL;
+    const i64 V12 = (-1LL);
+    const i64 V13 = 0LL;
     {
-        const i64 to0 = B3;
-        const i64 to1 = B4;
-        B13 = to0;
-        B14 = to1;
+        const i64 to0 = B4;
+        const i64 to1 = B5;
+        B14 = to0;
+        B15 = to1;
     }
-    B15 = B5;
+    B16 = B6;
     {
-        const i64 to0 = V12;
-        const bool to1 = V11;
-        V16 = to0;
-        V17 = to1;
+        const i64 to0 = V13;
+        const i64 to1 = V0;
+        const bool to2 = V11;
+        V17 = to0;
+        V18 = to1;
+        V19 = to2;
     }
-    while (V17) {
+    while (V19) {
         {
             // mul
-            const i64 n0 = N0;
-            const float* const p0 = jg_global<const float>(B15);
-            float* const p1 = jg_global<float>(B13);
+            const i64 n0 = N1;
+            const float* const p0 = jg_global<const float>(B16);
+            float* const p1 = jg_global<float>(B14);
             // n0 results
             // p0: float32, in, at i0
             // p1: float32, out, at i0
@@ -92,18 +95,18 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<11> table, char* scratch)
         }
         if (jg_meet_or_stop(arrived, stop, seen)) return;
         {
-            jg_product<float, float, false, false, false, 0, 256>(jg_global<float>(B6), jg_global<float>(B13), jg_global<float>(B7), nullptr, N1, 1, N0, N0, 1, 1);
+            jg_product<float, float, false, false, false, 0, 256>(jg_global<float>(B7), jg_global<float>(B14), jg_global<float>(B8), nullptr, N2, 1, N1, N1, 1, 1);
         }
         if (jg_meet_or_stop(arrived, stop, seen)) return;
         {
             // abs_amax_gt
-            const i64 outer = 1, inner = (i64)(N1);
+            const i64 outer = 1, inner = (i64)(N2);
             const jg_place at = {0, blockIdx.x}, of = {1, gridDim.x};
             {
                 const jg_place blockIdx = at, gridDim = of;
-                const i64 n0 = N1;
-                const float* const p0 = jg_global<const float>(B7);
-                bool* const p1 = jg_global<bool>(B8);
+                const i64 n0 = N2;
+                const float* const p0 = jg_global<const float>(B8);
+                bool* const p1 = jg_global<bool>(B9);
                 // one results, each of n0 elements
                 // p0: float32, in, at i0
                 // p1: bool, out, at 0
@@ -151,69 +154,31 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<11> table, char* scratch)
                 }
             }
         }
-        const bool V18 = T0;
-        const bool V19 = V18;
-        const i64 V20 = 1LL;
-        const i64 V21 = (V16 + V20);
+        const bool V20 = T0;
+        const bool V21 = V20;
+        const i64 V22 = 1LL;
+        const i64 V23 = (V17 + V22);
         {
-            const i64 to0 = B13;
-            const i64 to1 = B14;
-            const i64 to2 = B13;
-            B15 = to0;
-            B13 = to1;
-            B14 = to2;
+            const i64 to0 = B14;
+            const i64 to1 = B15;
+            const i64 to2 = B14;
+            B16 = to0;
+            B14 = to1;
+            B15 = to2;
         }
         {
-            const i64 to0 = V21;
-            const bool to1 = V19;
-            V16 = to0;
+            const i64 to0 = V12;
+            const i64 to1 = V23;
+            const bool to2 = V21;
+            V18 = to0;
             V17 = to1;
+            V19 = to2;
         }
     }
-    B22 = B15;
-    V23 = V16;
-    {
-        // copy
-        const i64 n0 = N0;
-        const float* const p0 = jg_global<const float>(B22);
-        float* const p1 = jg_global<float>(B9);
-        // n0 results
-        // p0: float32, in, at i0
-        // p1: float32, out, at i0
-        if (jg_aligned<4>(p0) && jg_aligned<4>(p1)) {
-            const i64 total = jg_parts(n0, 4);
-            for (i64 t = jg_thread(); t < total; t += jg_threads()) {
-                const i64 e = t * 4;
-                const int m = jg_rest<4>(n0 - e);
-                if (m == 4) {
-                    jg_pack<float, 4> x0;
-                    x0 = jg_read<4>(p0 + e);
-                    #pragma unroll
-                    for (int k = 0; k < 4; k++) {
-                        const float v0 = x0.at[k];
-                    }
-                    jg_write<4>(p1 + e, x0);
-                }
-                else {
-                    const i64 first = e;
-                    #pragma unroll 1
-                    for (int k = 0; k < m; k++) {
-                        const i64 e = first + k;
-                        const i64 i0 = e;
-                        const float v0 = p0[i0];
-                        p1[i0] = v0;
-                    }
-                }
-            }
-        }
-        else {
-            const i64 total = n0;
-            for (i64 t = jg_thread(); t < total; t += jg_threads()) {
-                const i64 e = t;
-                const i64 i0 = e;
-                const float v0 = p0[i0];
-                p1[i0] = v0;
-            }
-        }
+    if (jg_thread() == 0) {
+        i64* const told = jg_global<i64>(table.w[10]);
+        told[0] = jg_bits(B16);
+        told[1] = jg_bits(V17);
+        told[2] = jg_bits(V18);
     }
 }
