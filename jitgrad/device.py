@@ -198,6 +198,7 @@ def gpu_kernels() -> Any:
     return _load_kernels["gpu"]()
 
 
+@cache
 def gpu_products() -> Any:
     """`jitgrad.cuda.products`: the products of matrices that CuPy does not have."""
     return _load_kernels["products"]()

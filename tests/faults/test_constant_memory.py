@@ -44,5 +44,5 @@ def test_memory_is_constant_over_shapes() -> None:
     bytes_before, objects_before = calls(1_000)
     bytes_after, objects_after = calls(CALLS)
     assert bytes_after - bytes_before < 4e6
-    assert objects_after - objects_before < 100
+    assert objects_after - objects_before < 100  # fewer are no leak
     assert step.cache_info().compilations == compiled

@@ -44,7 +44,7 @@ class ResultWriter:
         self.first = self.part = 0
         self._shared: dict[tuple[int, Any], str] = {}
         self._pooled: set[int] = set()  # the parts of which the pools are made
-        self._chosen = True  # whether what is written is there in every run: what is not, may not be looked at
+        self._certain = True  # whether what is written is there in every run: else nothing may be read before all else
         self.constant = reader.constant
 
     def finish(self, name: str, parameters: str, last: Sequence[str]) -> Any:
@@ -92,15 +92,15 @@ class ResultWriter:
             case sig.Referred(index, origin, references, path, sizes):
                 ints = "".join(f"{self._output(k)}, " for k in origin)
                 find = self.constant(_referrer(references))
-                text = self._once((index, *origin) if self._chosen else -1,
+                text = self._once((index, *origin) if self._certain else -1,
                                   lambda: f"{find}(i, {self._output(index)}, ({ints}))")
                 return self._viewed(text, path, sizes) if path else text
             case sig.Leaf(index, grad):
                 return f"{self.constant(_leaf)}({self._output(index)}, {self.expression(grad)})"
             case sig.OneOf(tag, results):
-                around, self._chosen = self._chosen, False
+                around, self._certain = self._certain, False
                 choices = ", ".join(f"lambda: {self.expression(r)}" for r in results)
-                self._chosen = around
+                self._certain = around
                 return f"({choices},)[{self._output(tag)}]()"
             case sig.Text(parts):
                 return f"''.join(({''.join(self._piece(p) + ', ' for p in parts)}))"

@@ -301,6 +301,7 @@ def _check_leaves(results: Results, graph: Graph, recorded: Sequence[Value]) -> 
 
 
 def _alone(graph: Graph, leaves: Set[Value], recorded: Sequence[Value], span: Span | None) -> None:
+    """Refuse a leaf, which may be the first of these, beside a result that depends on one of them."""
     if any(inner.depends_on(graph.block, v, leaves) for v in recorded):
         raise UnsupportedCall("a script cannot return a leaf that it made together with a result that depends on "
                               "it: a gradient taken outside would not reach the leaf", span,

@@ -301,6 +301,7 @@ class Decoder(ABC):
     def _reference(self, stored: Json) -> sig.Reference:
         """A tensor of the caller: an input, an item of one that is a list, or a view of what other ints say."""
         root, of, steps, symbols, *leaf = items(stored)
+        need(leaf in ([], [False], [True]), "whether it is a leaf")
         if root != -1 and self.graph is not None:
             type_ = self.graph.inputs[self._input(root)].type
             listed = isinstance(type_, ListType)

@@ -7,6 +7,7 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jitgrad as t
@@ -224,6 +225,13 @@ def test_scripts_too_name_the_leaf_before_what_is_written(write: Any) -> None:
     for run in (write, t.script(lambda x: write(x))):
         with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"):
             run(t.ones(3).requires_grad_())
+
+
+@pytest.mark.parametrize("call", ["t.add(x, a)", "t.matmul(x, a)", "x.sum(a)", "t.full((2,), a)"])
+def test_what_is_none_of_torchs_types_is_named_by_its_class(call: str) -> None:
+    """Comparing an array, to find out what it is, would be another fault."""
+    with pytest.raises(TypeError):
+        eval(call, {"t": t, "x": t.ones(3), "a": np.ones(4)})
 
 
 def test_indices_that_choose_nothing_are_not_looked_at() -> None:

@@ -34,6 +34,8 @@ from jitgrad.ops.types import INT, TensorType
 MOST = 32
 #: shapes at most for which programs are found at once
 SHAPES = 1 << 12
+#: NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED: elements in order, each at a multiple of its size
+IN_ORDER = 0x0001 | 0x0100
 #: kinds of rows that are programs, and whose derivative rules are
 _KINDS = frozenset({POINTWISE, REDUCE, GATHER})
 _TYPES = frozenset(d.np.char for d in dtypes.REALS if not d.is_half)
@@ -101,7 +103,7 @@ def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], at
     except ValueError:  # one of them is an object
         shapes = [op.name, needs, repr(attrs)]
     for v in given:
-        shapes += (v.dtype.char, v.shape, type(v) is _ndarray and v.flags.c_contiguous)
+        shapes += (v.dtype.char, v.shape, type(v) is _ndarray and v.flags.num & IN_ORDER)
     exact = tuple(shapes)
     known = _by_shape.get(exact)
     if known is None:

@@ -31,7 +31,7 @@ def letters(x: Any) -> str | None:
         return _LETTERS[x.number_type]
     if isinstance(x, (tuple, list)):
         return _of_items([letters(item) for item in x])
-    return _LETTERS.get(type(x), "d" if x in (bool, int, float, complex) else None)
+    return _LETTERS.get(type(x), "d" if any(x is kind for kind in (bool, int, float, complex)) else None)
 
 
 def _of_items(items: list[str | None]) -> str | None:

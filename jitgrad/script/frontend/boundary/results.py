@@ -224,7 +224,7 @@ class Results:
         if not storage.origin or ORIGINS in context.decisions:  # one that the script made is to be itself, too
             copies.identify(context, value)
         if storage.origin:
-            return self._of_list(value)
+            return self._of_origin(value)
         if storage.unknown:
             raise self._unknown()
         if storage.input >= 0:
@@ -248,8 +248,8 @@ class Results:
         asked = context.device.type == "cpu" or any(leaf.input < 0 for leaf in heap.of(context).leaves)
         return asked and (storage in copies.of(context).stands or (storage.was_leaf and not value.path))
 
-    def _of_list(self, value: SymTensor) -> sig.Result:
-        """An item of a list, or a view of it, which may be a tensor of the caller."""
+    def _of_origin(self, value: SymTensor) -> sig.Result:
+        """What the run says which object it is (`item_origins.py`), or a view of it."""
         storage = value.storage
         held = self._fresh(SymTensor(storage, (), storage.type))
         whole = self.output(held)

@@ -27,8 +27,8 @@ MOST = 12
 
 @dataclass(slots=True)
 class References:
-    """What items of lists may be, what sizes in their views are called, and which leaves the
-    script made and brought together with other tensors."""
+    """What items of lists may be, what sizes in their views are called, and which leaves the script made and brought
+    together with other tensors."""
 
     references: list[sig.Reference] = field(default_factory=list)
     placeholders: list[Symbol] = field(default_factory=list)

@@ -21,6 +21,12 @@ template <class T, int RANK> struct jg_convolution {
     i64 image, channel, step[RANK], result, output, place[RANK];
 };
 
+template <int RANK> JG_DEVICE i64 jg_times(i64 n, const i64 (&sizes)[RANK]) {
+    #pragma unroll
+    for (int a = 0; a < RANK; a++) n *= sizes[a];
+    return n;
+}
+
 // rows `first`... of w or of an image's results, their elements from k on, as a tile of R rows; zeros outside
 template <int R, int D, class T>
 JG_DEVICE void jg_row_tile(u32 at, const T* w, i64 rows, i64 depth, i64 first, i64 k, bool by_pieces) {
@@ -108,12 +114,7 @@ JG_DEVICE void jg_convolve(const jg_convolution<T, RANK>& c, const T* w, T* y) {
     const int lane = threadIdx.x & 31, warp = (int)(threadIdx.x >> 5);
     const int pixel = (int)threadIdx.x % PIXELS, own = (int)threadIdx.x / PIXELS * OWN;
     const T zero = T();
-    i64 depth = c.channels, plane = 1;
-    #pragma unroll
-    for (int a = 0; a < RANK; a++) {
-        depth *= c.kernel[a];
-        plane *= c.count[a];
-    }
+    const i64 depth = jg_times(c.channels, c.kernel), plane = jg_times(1, c.count);
     // neighbours in the grid have the same places, of the same images
     const i64 parts = jg_parts(c.outputs, ROWS), grouped = jg_over(blockIdx.x, parts);
     const i64 rest = jg_over(grouped, c.groups), group = grouped - rest * c.groups;
@@ -205,12 +206,7 @@ JG_DEVICE void jg_convolve_weight(const jg_convolution<T, RANK>& c, float* sums,
     constexpr u32 Y = ROWS * DEEP * 2, X = DEEP * COLUMNS * 2, TAPS = 2 * (Y + X);
     const int lane = threadIdx.x & 31, warp = (int)(threadIdx.x >> 5), own = warp * OWN, row = warp / 4 * 16 * M;
     const T zero = T();
-    i64 depth = c.channels, plane = 1;
-    #pragma unroll
-    for (int a = 0; a < RANK; a++) {
-        depth *= c.kernel[a];
-        plane *= c.count[a];
-    }
+    const i64 depth = jg_times(c.channels, c.kernel), plane = jg_times(1, c.count);
     // neighbours in the grid have the same places
     const i64 across = jg_parts(depth, COLUMNS), down = jg_parts(c.outputs, ROWS);
     const i64 upper = jg_over(blockIdx.x, across), column = (blockIdx.x - upper * across) * COLUMNS;

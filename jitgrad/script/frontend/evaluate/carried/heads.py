@@ -27,9 +27,9 @@ from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, is_held
 from jitgrad.script.graph.ir import Value
 
-#: a variable that is yet another known string after so many evaluations of the body becomes a string of the run, and of
-#: one that is yet another view it is not known whose memory it is
-STRINGS_KNOWN = 5
+#: in so many evaluations of the body a variable may be yet another known string, or a view of another view: after them
+#: it is a string of the run, or memory of nobody knows whom
+EXACT_PASSES = 5
 _FLAGS = ("return", "break", "continue", ("result",))
 
 
@@ -327,7 +327,7 @@ class Head(CopyingHead):
 
     def wider(self, t: Template, joined: Template) -> Template:
         """The template that `t` becomes."""
-        if self.passes < STRINGS_KNOWN or joined == t:
+        if self.passes < EXACT_PASSES or joined == t:
             return joined
         if isinstance(t, Tensor) and isinstance(joined, Tensor) and t.origin != joined.origin:
             return replace(joined, origin=item_origins.UNKNOWN)  # a view of a view in every iteration
