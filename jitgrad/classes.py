@@ -1,4 +1,4 @@
-"""What `dataclasses.dataclass` makes, without compiling source for each class.
+"""What `dataclasses.dataclass` makes, without compiling source for each class; a `cached_property` without a lock.
 
 The compiler has 160 such classes, and every process that compiles makes them all: the standard decorator compiles up to
 seven functions for each. Here the functions of all classes whose fields are of the same kinds have the same code, with
@@ -141,9 +141,27 @@ def _made(cls: type, frozen: bool, eq: bool, repr: bool, slots: bool) -> type:
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from functools import cached_property as cached_property
 else:
     def dataclass(cls=None, *, frozen=False, eq=True, repr=True, slots=False):
         """The class with `__init__`, `__repr__`, `__eq__` and `__hash__` by its annotations; what it defines stays.
         """
         return functools.partial(_made, frozen=frozen, eq=eq, repr=repr, slots=slots) if cls is None else _made(
             cls, frozen, eq, repr, slots)
+
+    class cached_property:
+        """A method whose value each instance keeps. Python 3.11's has one lock for all instances, which a fork may
+        leave locked, and for which threads that compile different programs wait.
+        """
+
+        def __init__(self, make):
+            self.make, self.__doc__ = make, make.__doc__
+
+        def __set_name__(self, owner, name):
+            self.name = name
+
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            value = vars(instance)[self.name] = self.make(instance)
+            return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import threading
 from dataclasses import field, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -133,3 +134,40 @@ class Stored:
 
 def test_pickles() -> None:
     assert pickle.loads(pickle.dumps(Stored(1, (2, 3)))) == Stored(1, (2, 3))
+
+
+class Counted:
+    """One that counts how often it is asked."""
+
+    count = 0
+
+    @classes.cached_property
+    def value(self) -> int:
+        """What is kept."""
+        self.count += 1
+        return self.count
+
+
+def test_a_cached_property_is_made_once_for_each_instance() -> None:
+    first, second = Counted(), Counted()
+    assert (first.value, first.value, second.value, first.count) == (1, 1, 1, 1)
+    assert Counted.value.__doc__ == "What is kept."
+    del first.value
+    assert first.value == 2
+
+
+def test_a_cached_property_waits_for_no_other_instance() -> None:
+    class Waiting:
+        def __init__(self, other: Any = None):
+            self.other = other
+
+        @classes.cached_property
+        def value(self) -> int:
+            if self.other is None:
+                return 1
+            thread = threading.Thread(target=lambda: self.other.value, daemon=True)
+            thread.start()
+            thread.join(10)
+            return 1 if thread.is_alive() else 2
+
+    assert Waiting(Waiting()).value == 2

@@ -213,6 +213,7 @@ class Dispatcher:
             if script.lists.keys() != lists.keys():  # some are separate objects after all
                 key = diskcache.key(self.eager, values, mode, script.lists)
             diskcache.save(key, self.eager, values, script, specialisation.function)
+            specialisation.function.finish()
         specialisation.options = assumed, any_grads, specialisation.script.lists, dict(decided)
         specialisation.timing = 1e3 * (time.perf_counter() - started)
         specialisation.owner = self.specialisations

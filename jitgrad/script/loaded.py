@@ -82,6 +82,7 @@ class LoadedFunction(ScriptFunction):
             raise NoProgram(f"`{self.__name__}` was saved without a program for this call; the saved programs say:\n"
                             f"{listed}\nhint: save it again after a call of this kind, or with `example_inputs`")
         specialisation = Specialisation(adapted(program, values), self.parameters, values, self.__name__)
+        specialisation.function.finish()
         self.specialisations.insert(0, specialisation)
         self._compilations += 1
         return specialisation

@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -43,6 +43,8 @@ _HEADER = struct.Struct("=qq")
 _DECLARED, _DEFINED = (re.compile(rf"{word} [^\n@]*@([\w.]+)") for word in ("declare", "define"))
 #: bytes that LLVM may need for the smallest module
 ROOM = 16 << 20
+#: bytes of stack of a thread that LLVM runs in
+STACK = 16 << 20
 #: the objects made last, by target machine and text, the latest at the end; at most so many bytes of them
 _objects: dict[tuple[Any, bytes], bytes] = {}
 KEPT = 16 << 20
@@ -176,6 +178,57 @@ def compile_module(text: str, quick: str = "") -> bytes:
         while sum(map(len, _objects.values())) > KEPT and len(_objects) > 1:
             del _objects[next(iter(_objects))]
     return kept
+
+
+def meanwhile(text: str, quick: str = "") -> Callable[[], bytes]:
+    """`compile_module`, begun in a thread of its own; the result waits for the objects, or raises what it raises.
+
+    LLVM lets other threads run Python: what is left of preparing a program is done beside it.
+    """
+    work = _Work(lambda: compile_module(text, quick))
+    work.begin()
+    return work.result
+
+
+class _Work(threading.Thread):
+    """Objects that are made in a thread of its own, or by who asks for them before it has begun."""
+
+    def __init__(self, make: Callable[[], bytes]):
+        super().__init__(name="jitgrad code generator", daemon=True)
+        self._make, self._made = make, b""
+        self._error: BaseException | None = None
+        self._taken, self._done = threading.Lock(), threading.Event()
+
+    def begin(self) -> None:
+        """LLVM recurses, and a new thread's stack is small on some systems."""
+        with lock:
+            before = threading.stack_size(STACK)
+            try:
+                self.start()
+            except RuntimeError:  # no room for another thread
+                pass
+            finally:
+                threading.stack_size(before)
+
+    def run(self) -> None:
+        with lock:  # who holds it may be who asks, and makes them then
+            self._try()
+
+    def _try(self) -> None:
+        if self._taken.acquire(blocking=False):
+            try:
+                self._made = self._make()
+            except BaseException as error:
+                self._error = error
+            self._done.set()
+
+    def result(self) -> bytes:
+        """What was made. Raises what making it raised."""
+        self._try()
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._made
 
 
 def assembly(text: str) -> str:

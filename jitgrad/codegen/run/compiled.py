@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import config, dtypes
+from jitgrad.classes import cached_property
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import native_name
 from jitgrad.codegen.run import launch, runtime, serial, threads, tiled
@@ -30,20 +31,27 @@ class Compiled:
     Attributes:
         kernels: the text of every kernel (equal ones once).
         reasons: why two nodes did not become one kernel.
-        timing: milliseconds spent on "lower", "emit", "llvm" and "load".
+        timing: milliseconds spent on "lower" and "emit", and after those until all was linked: "link".
         llvm: the module's text; "" after loading.
     """
 
-    def __init__(self, code: bytes, faces: list[Interface], externals: dict[str, str], kernels: list[str],
-                 reasons: list[str], timing: dict[str, float], llvm: str = ""):
-        self.code, self.faces, self.externals = code, faces, externals
+    def __init__(self, code: Callable[[], bytes], faces: list[Interface], externals: dict[str, str],
+                 kernels: list[str], reasons: list[str], timing: dict[str, float], llvm: str = ""):
+        self._code, self.faces, self.externals = code, faces, externals
         self.kernels, self.reasons, self.timing, self.llvm = kernels, reasons, timing, llvm
-        start = time.perf_counter()
-        knobs = config.current()
-        self.functions: dict[str, Native] = self.link()
-        if knobs.debug >= 2:
-            self.functions = {name: _told(name, f) for name, f in self.functions.items()}
-        timing["load"] = 1e3 * (time.perf_counter() - start)
+        self._begun = time.perf_counter()
+
+    @property
+    def code(self) -> bytes:
+        """The objects; waits for them. Raises what their compilation raised."""
+        return self._code()
+
+    @cached_property
+    def functions(self) -> dict[str, Native]:
+        """The native functions by name; linked when they are asked for."""
+        linked = self.link()
+        self.timing["link"] = 1e3 * (time.perf_counter() - self._begun)
+        return {name: _told(name, f) for name, f in linked.items()} if config.current().debug >= 2 else linked
 
     def link(self) -> dict[str, Native]:
         """The native functions, in this process."""
@@ -91,7 +99,7 @@ class Compiled:
         code, faces, externals, bits, kernels, reasons = cls._parts(data)
         if any(gemm_symbol(dtypes.by_name(externals[name])).int_bits != wanted for name, wanted in bits.items()):
             raise ValueError("the program was compiled for a BLAS with other integers")
-        return cls(code, faces, externals, kernels, reasons, {})
+        return cls(lambda: code, faces, externals, kernels, reasons, {})
 
 
 def symbols(externals: Mapping[str, str]) -> dict[str, int]:

@@ -93,5 +93,7 @@ def _loaded() -> tuple[engine.Loaded, dict[str, int]]:
 
 def symbols() -> dict[str, int]:
     """The functions' addresses by name; compiles the library on first use."""
-    with engine.lock:
-        return _loaded()[1]
+    if not _loaded.cache_info().currsize:
+        with engine.lock:
+            _loaded()
+    return _loaded()[1]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any, TypeVar
 
+from jitgrad.classes import cached_property
 from jitgrad.device import resolve
 from jitgrad.dtypes import dtype as dtype_
 from jitgrad.ops import OPS, specs
@@ -205,13 +206,13 @@ class Completed:
     def __init__(self, fn: FunctionType, own: Parameters, names: Sequence[str], spaces: Sequence[str]):
         self.fn, self.own, self.name, self.names, self.spaces = fn, own, fn.__name__, names, spaces
 
-    @functools.cached_property
+    @cached_property
     def _forms(self) -> tuple[tuple[Form, int], ...]:
         """torch's forms, and how many parameters of ours come before theirs: a method has its tensor."""
         return tuple([(form, int(space == "Tensor")) for space in self.spaces for name in self.names
                       for form in forms(space, name) or forms(space, name + "_")])
 
-    @functools.cached_property
+    @cached_property
     def plan(self) -> dict[str, str]:
         """A keyword of torch -> the parameter of ours that takes it; `*`: those that are taken by position."""
         found: dict[str, str] = {}

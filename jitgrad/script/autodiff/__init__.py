@@ -11,8 +11,9 @@ decide what is saved and what is recomputed, `amend` makes the forward save it, 
 again instead, `cotangents` adds up. A gradient is a graph like any other, so order k needs nothing new.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.autodiff import adjoints, control  # noqa: F401  (they register adjoints)
 from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.cotangents import as_bool, cotangent_type, masked, zero
@@ -23,7 +24,7 @@ from jitgrad.script.autodiff.prepare import expand_composites, without_effects
 from jitgrad.script.autodiff.regions import flatten, fold
 from jitgrad.script.autodiff.rematerialise import with_rows
 from jitgrad.script.autodiff.reverse import Reverse
-from jitgrad.script.graph.ir import Block, Graph, Node, Value
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, committed, payload
 
 
 class Derivative:
@@ -137,4 +138,24 @@ def split_flags(backward: Graph) -> tuple[Graph, tuple[tuple[int, int], ...]]:
     return Graph(Block(block.params, block.nodes, tuple(results), block.binds), backward.name), tuple(flags)
 
 
-__all__ = ["Derivative", "differentiate", "gradient_function", "is_differentiable", "split_flags"]
+def without_inputs(forward: Graph, count: int, lent: Collection[int]) -> tuple[Graph, tuple[int, ...]]:
+    """A forward of `count` outputs without the residuals that are inputs or `lent` outputs: the caller has the arrays.
+
+    Returns where each residual is: the number of an output, or ~number of an input. An input that the program itself
+    overwrites is not one of them: its old value is an output like any other.
+    """
+    written = set(committed(forward.block))
+    had = {forward.outputs[i]: i for i in lent} | {
+        v: ~i for i, v in enumerate(forward.inputs)
+        if i not in written and isinstance(payload(v.type), (TensorType, ListType))}
+    results = list(forward.outputs[:count])
+    places = []
+    for value in forward.outputs[count:]:
+        places.append(had.get(value, len(results)))
+        if value not in had:
+            results.append(value)
+    block = forward.block
+    return Graph(Block(block.params, block.nodes, tuple(results), block.binds), forward.name), tuple(places)
+
+
+__all__ = ["Derivative", "differentiate", "gradient_function", "is_differentiable", "split_flags", "without_inputs"]

@@ -10,8 +10,8 @@ of the graph decides cost nothing.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 
+from jitgrad.classes import cached_property
 from jitgrad.ops.types import BOOL, INT, ListType, Type
 from jitgrad.script.autodiff.amend import generic
 from jitgrad.script.autodiff.flow import Flow, is_differentiable, reachable

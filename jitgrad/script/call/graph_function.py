@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config, locks
-from jitgrad.classes import dataclass, fields
+from jitgrad.classes import cached_property, dataclass, fields
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import CPU, device as Device
 from jitgrad.eager.arrays.arrays import to_host
@@ -23,7 +23,7 @@ from jitgrad.errors import ErrorName
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import devices
 from jitgrad.script.call.callnode import CallNode, as_arrays, version_of
-from jitgrad.script.graph.ir import Block, Graph, ancestors, committed, payload, walk
+from jitgrad.script.graph.ir import Graph, ancestors, committed, payload, walk
 
 if TYPE_CHECKING:
     from jitgrad.script.autodiff import Derivative
@@ -122,14 +122,14 @@ class GraphFunction(Interface):
         """What launching native code needs to know of it; nothing where the interpreter runs."""
         return self._compiled[0].faces if self._compiled else ()
 
-    @functools.cached_property
+    @cached_property
     def reads(self) -> set[int]:
         """The inputs whose elements the graph reads."""
         blocks = [self.graph.block, *(b for node in walk(self.graph.block) for b in node.blocks)]
         used = {v for b in blocks for v in b.results} | {v for b in blocks for node in b.nodes for v in node.inputs}
         return {i for i, v in enumerate(self.graph.inputs) if v in used}
 
-    @functools.cached_property
+    @cached_property
     def by_hand(self) -> bool:
         """Whether some of its derivative was written by hand: an `autograd.Function`."""
         return any(n.op == "custom" for n in walk(self.graph.block))
@@ -139,7 +139,7 @@ class GraphFunction(Interface):
         """Whether the graphs are made for a device that is not the host."""
         return self.device.type != "cpu"
 
-    @functools.cached_property
+    @cached_property
     def derivative(self) -> Derivative:
         """The graph's derivative; deterministic, so that residuals fit programs compiled in another process."""
         from jitgrad.script.autodiff import differentiate
@@ -164,52 +164,35 @@ class GraphFunction(Interface):
         self._use(self._programs(graphs), flags, places)
 
     def _use(self, programs: Any, flags: tuple[tuple[int, int], ...], places: tuple[int, ...]) -> None:
-        self.residuals = places
+        self.residuals, self._flags, self._whole = places, flags, programs
         self.saved = frozenset(~i for i in places if i < 0)
         self.kept_results = tuple(sorted({i for i in places if 0 <= i < self.n_outputs}))
-        self.forward = programs["forward"]
+
+    def finish(self) -> GraphFunction:
+        """Itself, ready to be called: waits for the code generator. Raises what that raises."""
+        self.forward = self._whole["forward"]
         if self.differentiable:
-            self._backwards[(True,) * len(self.differentiable)] = Backward(programs["backward"], flags)
+            self._backwards[(True,) * len(self.differentiable)] = Backward(self._whole["backward"], self._flags)
+        return self
 
     def _graphs(self) -> tuple[dict[str, Graph], Any, tuple[int, ...]]:
-        """What is compiled, the backward's flags (`split_flags`), and where residuals are (`_without_inputs`)."""
-        from jitgrad.script.autodiff import split_flags
+        """What is compiled, the backward's flags (`split_flags`), and where residuals are (`without_inputs`)."""
+        from jitgrad.script.autodiff import split_flags, without_inputs
         from jitgrad.script.passes import pipeline
 
         if not self.differentiable:
             return {"forward": pipeline.run(self.graph, device=self.on_device)}, (), ()
-        forward, places = self._without_inputs(pipeline.run(self.derivative.forward, device=self.on_device))
+        forward = pipeline.run(self.derivative.forward, device=self.on_device)
+        forward, places = without_inputs(forward, self.n_outputs, self.lent)
         backward = pipeline.run(self.derivative.backward((True,) * len(self.differentiable)), device=self.on_device)
         backward, flags = split_flags(backward)
         return {"forward": forward, "backward": backward}, flags, places
 
-    def _without_inputs(self, forward: Graph) -> tuple[Graph, tuple[int, ...]]:
-        """`forward` without the residuals that are inputs or `lent`: the node keeps the caller's arrays, not copies.
-
-        An input that the program itself overwrites is not one of them: its old value is an output like any other.
-        """
-        written = set(committed(forward.block))
-        position = {v: i for i, v in enumerate(forward.inputs)
-                    if i not in written and (_is_tensor(v.type) or isinstance(v.type, ListType))}
-        results = list(forward.outputs[:self.n_outputs])
-        lent = {results[i]: i for i in self.lent}
-        places: list[int] = []
-        for value in forward.outputs[self.n_outputs:]:
-            if value in position:
-                places.append(~position[value])
-            elif value in lent:
-                places.append(lent[value])
-            else:
-                places.append(len(results))
-                results.append(value)
-        block = forward.block
-        return Graph(Block(block.params, block.nodes, tuple(results), block.binds), forward.name), tuple(places)
-
     @classmethod
     def prepare(cls, graph: Graph, objects: Sequence[Any], name: str,
                 differentiable: Sequence[int] | None = None, device: Device = CPU,
-                on_host: Sequence[int] = ()) -> GraphFunction:
-        """Optimise and compile `graph` for inputs like `objects` in the current grad mode."""
+                on_host: Sequence[int] = (), wait: bool = True) -> GraphFunction:
+        """Optimise and compile `graph` for inputs like `objects` in the current grad mode. `wait`: else `finish` it."""
         from jitgrad.eager.autograd.grad_mode import is_grad_enabled
         from jitgrad.script.autodiff.flow import histories, is_differentiable, kept_alike
         from jitgrad.script.passes import pipeline
@@ -238,23 +221,22 @@ class GraphFunction(Interface):
         if device.type != "cpu":
             function.hosted = devices.hosted(graph, objects)
         function._compile()
-        return function
+        return function.finish() if wait else function
 
-    def to_bytes(self) -> bytes | None:
-        """Everything that another process needs to run this; None where the program cannot be stored."""
-        if self.by_hand:
-            return None  # its text has no form for the derivative
-        if config.current().interpret or not self._compiled or not getattr(self._compiled[0], "storable", False):
-            return None
+    @property
+    def is_storable(self) -> bool:
+        """Whether another process could run this: not where a derivative's text has no form, by hand."""
+        return not self.by_hand and bool(self._compiled) and self._compiled[0].storable
+
+    def to_bytes(self) -> bytes:
+        """Everything that another process needs to run this, where it `is_storable`."""
         from jitgrad.codegen.run.serial import pack
         from jitgrad.script.graph.text import to_text
 
         named: dict[str, Any] = {}
         text = to_text(self.graph, "chain", objects=named)
         errors = {name: [e.__module__, e.__qualname__] for name, e in named.items() if e.__module__ != "builtins"}
-        everything = self._backwards.get((True,) * len(self.differentiable))
-        header = (self.interface() | {"device": str(self.device)}, errors,
-                  everything.flags if everything is not None else (), self.residuals)
+        header = self.interface() | {"device": str(self.device)}, errors, self._flags, self.residuals
         return pack([marshal.dumps(header), text.encode(), self._compiled[0].to_bytes()])
 
     @classmethod
@@ -271,9 +253,10 @@ class GraphFunction(Interface):
                     else devices.loaded(program, function.device))
         function._compiled.append(compiled)
         function._use(compiled, flags, residuals)
-        return function
+        return function.finish()
 
-    def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Program]:
+    def _programs(self, graphs: Mapping[str, Graph]) -> Any:
+        """What has the programs of these graphs by their names."""
         if config.current().interpret:
             return {name: self._interpreted(graph) for name, graph in graphs.items()}
         if self.device.type == "cpu":
@@ -283,7 +266,7 @@ class GraphFunction(Interface):
         else:
             compiled = devices.compiled(graphs, self.device, {"forward": self.hosted}, self.ordered)
         self._compiled.append(compiled)
-        return {name: compiled[name] for name in graphs}
+        return compiled
 
     def _interpreted(self, graph: Graph) -> Program:
         """The interpreter for a graph; on the host, for a device between copies."""

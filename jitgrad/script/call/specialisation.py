@@ -42,7 +42,10 @@ FEW = 3
 
 
 class Specialisation:
-    """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
+    """A scripted function compiled for one key; `function.finish()` before the first call.
+
+    `timing`: milliseconds that preparing it took.
+    """
 
     def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
                  function: GraphFunction | None = None):
@@ -61,7 +64,7 @@ class Specialisation:
         if function is None:
             objects = [resolve(s, values) for s in script.inputs]
             function = GraphFunction.prepare(script.graph, objects, name, script.differentiable, script.device,
-                                             script.on_host)
+                                             script.on_host, wait=False)
         self.function = function
         self.enter = self._write_enter(params, values)
         self.leave = leave_writer(params, values, script.inputs, script.result, script.stores, script.guards)

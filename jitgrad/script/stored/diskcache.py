@@ -82,12 +82,11 @@ def save(entry: str | None, function: Any, values: dict[str, Any], script: sig.S
     if entry is None or not script.functions:
         return
     disk = store.current()
-    program = compiled.to_bytes() if disk is not None else None
-    if disk is None or program is None:
+    if disk is None or not compiled.is_storable:
         return
-    try:
+    try:  # first what does not wait for the code generator
         data = fingerprints.dump(function, script, values)
     except NotSavable as reason:
         config.log(1, f"{function.__qualname__} is not stored on disk: {reason}")
         return
-    disk.put(min(_names(entry), key=disk.used), pack([data, program]))
+    disk.put(min(_names(entry), key=disk.used), pack([data, compiled.to_bytes()]))

@@ -4,6 +4,7 @@ import ctypes
 import gc
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -194,3 +195,31 @@ def test_one_text_is_compiled_once(monkeypatch):
     engine.compile_module(*others)
     engine.compile_module("".join(others))  # where a module's text ends and the quick one's begins makes a difference
     assert texts[3:] == [*others, "".join(others)]
+
+
+ANSWER = "define i64 @answer{0}() {{\n  ret i64 {0}\n}}\n"
+
+
+def test_objects_are_made_beside_python() -> None:
+    wait = engine.meanwhile(ANSWER.format(41))
+    assert wait() == wait() == engine.compile_module(ANSWER.format(41))
+
+
+def test_who_holds_the_lock_makes_the_objects() -> None:
+    with engine.lock:
+        assert engine.meanwhile(ANSWER.format(42))()
+
+
+def test_what_a_thread_raises_is_raised_where_its_result_is_asked_for() -> None:
+    wait = engine.meanwhile("this is no module")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="parsing"):
+            wait()
+
+
+def test_where_no_thread_can_begin_who_asks_makes_the_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert engine.meanwhile(ANSWER.format(43))()

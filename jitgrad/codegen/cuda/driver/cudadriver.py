@@ -14,11 +14,12 @@ import ctypes
 import threading
 from collections.abc import Sequence
 from ctypes import c_int, c_void_p
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from jitgrad.classes import cached_property
 from jitgrad.codegen.cuda.driver import driverapi, libraries
 from jitgrad.codegen.cuda.driver.blaslt import BlasLt
 from jitgrad.codegen.cuda.driver.driver import Driver

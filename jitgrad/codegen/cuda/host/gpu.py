@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -27,7 +27,7 @@ from jitgrad.script.graph.ir import Graph
 class DeviceCompiled(Compiled):
     """Host functions and the kernels that they launch."""
 
-    def __init__(self, code: bytes, faces: list[Any], source: str, names: list[str], driver: Driver,
+    def __init__(self, code: Callable[[], bytes], faces: list[Any], source: str, names: list[str], driver: Driver,
                  kernels: list[str], reasons: list[str], timing: dict[str, float], llvm: str = ""):
         self.source, self.names, self.driver = source, names, driver
         super().__init__(code, faces, {}, kernels, reasons, timing, llvm)
@@ -56,7 +56,7 @@ class DeviceCompiled(Compiled):
     def for_device(cls, data: bytes, driver: Driver) -> DeviceCompiled:
         """The inverse of `to_bytes`, on a device."""
         code, faces, source, names, kernels, reasons = cls._parts(data)
-        return cls(code, faces, source, names, driver, kernels, reasons, {})
+        return cls(lambda: code, faces, source, names, driver, kernels, reasons, {})
 
 
 def compile(graphs: Mapping[str, Graph], driver: Driver,
