@@ -3,7 +3,7 @@
     python -m tests.fuzz.tiny --count 500 --seed 0
 
 Each is run eagerly and by the graph interpreter (what may be wrong here is what the frontend makes of a program), on
-four calls, and compared are results with the identities of lists and objects in them, and of arguments, printed text,
+four calls, and compared are results with the identities of tensors, lists and objects in them, printed text,
 exceptions, what arguments hold afterwards, and gradients. Not compared: how often memory was written that a gradient
 needed.
 """
@@ -88,8 +88,8 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
           "$l[@i]", "$u[1]", "len($D)", "$g(@i)", "len($s)", "$w[@i]", "$w.count(@i)", "int($N)", "$l[$N]",
           "sum($Y(@i))", "max($l, default=0)", "next((q for q in $l if q > @i), #)", "divmod(@i, 2)[0]"),
     "c": ("@i < @i", "@i == @i", "@i != @i", "flag", "not flag", "$t.sum() > #", "3 < 2", "@i % 2", "@i and flag",
-          "@i or flag", "$r is $r", "$l == $l", "$l is $l", "$l", "@i in $l", "$o is None", "$p is None", "@k in $D",
-          "$v is True", "$v == @i", "isinstance($v, int)", "any(q > @i for q in $l)", "all(q > @i for q in $Y(@i))",
+          "@i or flag", "$r is $r", "$t is $t", "$l == $l", "$l is $l", "$l", "@i in $l", "$o is None", "$p is None",
+          "@k in $D", "$v is True", "$v == @i", "isinstance($v, int)", "any(q > @i for q in $l)", "all(q > @i for q in $Y(@i))",
           "@i < @i <= @i"),
     "t": ("$t", "$t", "$t", "$t * 0.5", "$t + $t", "$t * @i", "$t.tanh()", "$t.detach()", "$t.clone()", "$t.view(2)",
           "$t[:]", "$t.flip(0)", "$t.expand(2)", "jitgrad.where($t > 0, $t, $t)", "$r.h", "$T[0]", "$T[-1]", "$D[@k]",
@@ -340,9 +340,10 @@ class _TooLong(BaseException):
 
 
 def shown(value: Any, known: dict[int, int]) -> Any:
-    """What can be seen of a value; containers and objects by their number, the first time with what they hold."""
+    """What can be seen of a value: of tensors, containers and objects which is which, by numbers."""
     if isinstance(value, Tensor):
-        return known.get(id(value)), value.detach().numpy().tolist(), value.requires_grad, value.is_leaf
+        number = known.setdefault(id(value), len(known))
+        return number, value.detach().numpy().tolist(), value.requires_grad, value.is_leaf
     if not isinstance(value, (list, tuple, dict, Node)):
         return repr(value)
     if not isinstance(value, tuple):

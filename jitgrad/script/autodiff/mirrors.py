@@ -14,7 +14,20 @@ from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value
 from jitgrad.script.passes.dce import dce
 
 
-class FunctionFrame(Mirror):
+class Thrifty(Mirror):
+    """A mirror that asks of a forward that is compiled for no more than its results need.
+
+    What that saves is for gradients of all outputs. One of some of them may compute whether it is there at all; what
+    control flow makes beside that must not ask for more.
+    """
+
+    def live(self) -> tuple[list[Node], set[Value]]:
+        if self.context.amend.is_frozen(self.block):
+            self.out.nodes = dce(flatten(Graph(Block((), self.out.nodes, self.out.results), ""))).block.nodes
+        return super().live()
+
+
+class FunctionFrame(Thrifty):
     """The top frame of a backward graph of its own: saved values are the graph's inputs, and so are cotangents.
 
     Args:
@@ -34,13 +47,6 @@ class FunctionFrame(Mirror):
             self.saved[v] = self.image(v)
             if v in context.flow.producer:
                 context.amend.note_size(block, context.flow.producer[v])
-
-    def live(self) -> tuple[list[Node], set[Value]]:
-        """What the compiled forward saves is for gradients of all outputs. One of some of them may compute whether it
-        is there at all; what control flow makes beside that must not ask for more."""
-        if self.residuals is not None:
-            self.out.nodes = dce(flatten(Graph(Block((), self.out.nodes, self.out.results), ""))).block.nodes
-        return super().live()
 
     def adopt(self, symbol: Symbol) -> None:
         self.local[symbol] = symbol  # another graph, so the symbols can be the same
@@ -83,7 +89,7 @@ class FunctionFrame(Mirror):
         self.out.params, self.out.binds = tuple(params), tuple(binds)
 
 
-class BranchFrame(Mirror):
+class BranchFrame(Thrifty):
     """The mirror of a branch: saved values arrive from the forward `if`'s outputs, most of them Optional."""
 
     def image(self, v: Value) -> Value:
@@ -164,7 +170,7 @@ class BranchFrame(Mirror):
         return raw if dims == raw.type.dims else Value(TensorType(raw.type.dtype, dims), raw.name)
 
 
-class LoopFrame(Mirror):
+class LoopFrame(Thrifty):
     """The mirror of a loop's body: saved values arrive as the elements of sequences, or are carried.
 
     The result of a carry is the next iteration's parameter; in reverse order that has just been seen. So where both

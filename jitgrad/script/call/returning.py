@@ -12,6 +12,8 @@ from jitgrad.script.graph.ir import map_attr
 
 #: what a result is that is none
 NOTHING = sig.Nothing()
+#: the line that begins with no tensors by number (`_referrer`)
+OWN = "own = {}"
 
 
 def result_writer(result: sig.Result) -> Callable[[Sequence[Any], Sequence[Any], Any], Any]:
@@ -90,10 +92,8 @@ class ResultWriter:
                 base = self._output(index) if made else f"i[{index}]"
                 return self._once(identity, lambda: self._viewed(base, path, sizes))
             case sig.Referred(index, origin, references, path, sizes):
-                ints = "".join(f"{self._output(k)}, " for k in origin)
-                find = self.constant(_referrer(references))
                 text = self._once((index, *origin) if self._certain else -1,
-                                  lambda: f"{find}(i, {self._output(index)}, ({ints}))")
+                                  lambda: self._found(index, origin, references))
                 return self._viewed(text, path, sizes) if path else text
             case sig.Leaf(index, grad):
                 return f"{self.constant(_leaf)}({self._output(index)}, {self.expression(grad)})"
@@ -113,6 +113,12 @@ class ResultWriter:
             case sig.Pairs(keys, values, identity):
                 return self._once(identity, lambda: f"dict(zip({self.expression(keys)}, {self.expression(values)}))")
         raise AssertionError(result)
+
+    def _found(self, index: int, origin: Sequence[int], references: Sequence[sig.Reference]) -> str:
+        if OWN not in self.lines:
+            self.lines.insert(0, OWN)
+        ints = "".join(f"{self._output(k)}, " for k in origin)
+        return f"{self.constant(_referrer(references))}(i, {self._output(index)}, ({ints}), own)"
 
     @property
     def _pools(self) -> str:
@@ -216,17 +222,19 @@ def _slots(cls: type) -> Iterator[str]:
                 yield name
 
 
-def _referrer(references: Sequence[sig.Reference]) -> Callable[[Sequence[Any], Any, Sequence[Any]], Any]:
-    """A function that finds the tensor that some ints say, among the objects of the graph's inputs."""
+def _referrer(references: Sequence[sig.Reference]
+              ) -> Callable[[Sequence[Any], Any, Sequence[Any], dict[int, Any]], Any]:
+    """A function that finds the tensor that some ints say, among the objects of the graph's inputs, or in `own`, those
+    that the script made, by their numbers, which are below -1."""
     views = [_viewer(r.path, {s: k for k, s in enumerate(r.symbols)}) for r in references]
 
-    def find(objects: Sequence[Any], made: Any, ints: Sequence[Any]) -> Any:
+    def find(objects: Sequence[Any], made: Any, ints: Sequence[Any], own: dict[int, Any]) -> Any:
         if not ints or ints[0] is None or ints[0] < 0:
-            return made
+            return own.setdefault(ints[0], made) if ints and ints[0] is not None and ints[0] < -1 else made
         reference = references[ints[0]]
         known, sizes = ints[1:1 + reference.of], ints[1 + reference.of:]
         if reference.root < 0:
-            tensor = find(objects, made, known)
+            tensor = find(objects, made, known, own)
         else:
             tensor = objects[reference.root]
             tensor = tensor[known[0]] if reference.of else tensor

@@ -449,3 +449,17 @@ def factors_in_place_by_turns(x, y, n: int, flag: bool):
             y.mul_(t)
             t = t * y.clone()
     return t.sum()
+
+
+@nasty(lambda: (w(1, -2), 2), lambda: (w(1, -2), 3))
+def what_one_of_two_results_needs(x, n: int):
+    """The gradient of the sum alone, in a loop that may end early: it is compiled after that of both."""
+    y = x.clone()
+    a, b = x * 1, y
+    for k in range(2):
+        y.zero_()
+        if n == 3:
+            break
+        y[k] += 1
+        a, b = b, a
+    return b.sum(), b

@@ -378,3 +378,14 @@ def generator_expressions_item_by_item(x, n: int):
             break
     known = (k for k in range(3))
     return x * total, next(it, -1), next(known), [next(known, 7) for _ in range(3)]
+
+
+@nasty(lambda: (torch.ones(2), 2), lambda: (torch.ones(2), 3))
+def shorter_by_a_name_that_the_loop_assigns(x, n: int):
+    """The name goes on being the list that the loop goes over."""
+    left = [0] * n
+    for _ in left:
+        left.pop()
+        print(left)
+        left = left
+    return x * len(left)

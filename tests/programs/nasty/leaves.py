@@ -141,3 +141,52 @@ def a_result_that_may_be_the_other(x, n: int):
     for _ in range(n - 2):
         v = v * 3
     return y, z, [v]
+
+
+@nasty(*TURNS)
+def the_best_so_far_may_be_the_last(x, n: int):
+    """Two variables of a loop are one object where the last turn was the best: a write to either shows in both."""
+    best = x
+    for k in range(n):
+        x = (x * (1.5 - k)).relu()
+        if x.sum() > best.sum():
+            best = x
+    return best, {"last": x}
+
+
+@nasty(*TURNS)
+def one_behind_the_other(x, n: int):
+    """Each turn makes objects of its own, none that of another turn."""
+    a = b = x * 2
+    while n > 0:
+        a = b
+        b = b + 1 if n % 3 else a
+        n -= 1
+    return a, [b, a]
+
+
+@nasty(*TURNS)
+def one_in_a_loop_in_a_loop(x, n: int):
+    """Objects of an inner loop have numbers of their own, too."""
+    low = high = x
+    for k in range(n):
+        for j in range(k):
+            x = x * 0.5 + j
+            if x.sum() < low.sum():
+                low = x
+        x = x + 1
+        if x.sum() > high.sum():
+            high = x
+    return low, high, x
+
+
+@nasty(*TURNS)
+def asked_whether_two_are_one(x, n: int):
+    """`is` of two variables of a loop."""
+    best = x
+    for _ in range(n):
+        x = x * 1.5
+        if x.sum() > 2.0:
+            best = x
+    print(best is x)
+    return best.sum()

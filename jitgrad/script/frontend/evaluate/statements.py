@@ -17,7 +17,7 @@ from jitgrad.script.frontend.evaluate import (attempts, conditions, control, exc
                                               loops, merge, names, patterns, scopes, targets)
 from jitgrad.script.frontend.evaluate.carried.heads import Peel
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
-from jitgrad.script.frontend.state import effects, unrolling
+from jitgrad.script.frontend.state import copies, effects, unrolling
 from jitgrad.script.frontend.state.context import APART, Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
@@ -256,6 +256,7 @@ def _for(context: Context, s: ast.For) -> None:
                             f"{unrolling.UNROLL_LIMIT} are unrolled, those of loops around it multiplied",
                             context.span(s), hint="loop over the objects themselves")
         _counted(context, s, iterable, loop)
+        copies.gone_over(context, source)
         _finish(context, s, loop)
 
 

@@ -4,7 +4,7 @@ A copy serves who reads it. A write to either end, and the question which object
 `REFERENCES`: names then refer to the objects themselves.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from jitgrad.classes import dataclass, field
@@ -61,6 +61,14 @@ def written(context: Context, cell: Any) -> None:
         pending += known.origins.get(one, ())
 
 
+def gone_over(context: Context, cell: Any) -> None:
+    """A loop has gone over a container: where it changed a copy of that, the evaluation begins again."""
+    known = of(context)
+    if not context.by_reference and any(cell in known.copied.get(one, ()) for one in known.changed):
+        raise Restart(REFERENCES, "a loop changes what it goes over by another name: names refer to the objects "
+                                  "themselves")
+
+
 def stand(context: Context, cells: Iterable[Any], originals: Iterable[Any], chosen: bool) -> None:
     """Note that copies stand for what of `originals` the script was given, or may stand for it before a loop."""
     known, originals = of(context), set(originals)
@@ -82,26 +90,40 @@ def identify(context: Context, value: Any) -> None:
                                   "themselves")
 
 
-def leave(context: Context, cells: Set[Any]) -> None:
-    """These leave the script: where one may be the copy of another, the evaluation begins again."""
-    known = of(context).copied
-    for cell in cells if not context.by_reference else ():
-        pending, seen = [*known.get(cell, ())], set[Any]()
+def tell_apart(context: Context, cells: Collection[Any]) -> None:
+    """Which of these are one is seen: where two may be copies of one object, the evaluation begins again."""
+    if context.by_reference:
+        return
+    known, whose = of(context).copied, dict[Any, Any]()
+    for cell in cells:
+        pending, seen = [cell], set[Any]()
         while pending:
             one = pending.pop()
-            if one in cells:
-                raise Restart(REFERENCES, "of results one may be another: names refer to the objects themselves")
-            if one not in seen:
-                seen.add(one)
-                pending += known.get(one, ())
+            if one in seen:
+                continue
+            seen.add(one)
+            if whose.setdefault(one, cell) is not cell:
+                raise Restart(REFERENCES, "two may be one object: names refer to the objects themselves")
+            pending += known.get(one, ())
+
+
+def are_one(context: Context, a: Any, b: Any) -> None:
+    """Whether two cells are one is asked: refused where both have copies, one perhaps the other."""
+    tell_apart(context, (a, b))
+    if a is not b and {a, b} <= of(context).shared.keys():
+        raise _refused(context, "these may or may not be one object", a)
 
 
 def changed(context: Context, cell: Any) -> Exception:
     """A write to what has a copy: the evaluation begins again; there it is refused."""
     if not context.by_reference:
         return Restart(REFERENCES, "what a branch or loop chose is changed: names refer to the objects themselves")
-    return UnsupportedCall(f"this change may or may not be one of another object: {of(context).shared[cell]}",
-                           context.span(), hint="copy it where it is made: `x.clone()`, `list(x)`")
+    return _refused(context, "this change may or may not be one of another object", cell)
+
+
+def _refused(context: Context, what: str, cell: Any) -> Exception:
+    return UnsupportedCall(f"{what}: {of(context).shared[cell]}", context.span(),
+                           hint="copy it where it is made: `x.clone()`, `list(x)`")
 
 
 def endless(context: Context) -> Exception:

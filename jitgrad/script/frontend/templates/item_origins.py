@@ -3,7 +3,8 @@
 The first says which `signature.Reference` it is, -1: none, a tensor that the script made. The others are what that
 depends on: sizes and positions of a view, the position in a list that was given. So a list of run-time length gives
 back the very objects that were put into it. The same ints go with what branches and loops bring together, where it
-leaves the script (`ORIGINS`); they also say which is a leaf that the script made.
+leaves the script (`ORIGINS`); they also say which is a leaf that the script made, and below -1 which of its tensors one
+of a loop is, where a variable may be the copy of another.
 """
 
 from collections.abc import Sequence
@@ -12,10 +13,10 @@ from typing import Any
 from jitgrad.classes import dataclass, field
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.state import copies
+from jitgrad.script.frontend.state import copies, dispatch
 from jitgrad.script.frontend.state.context import ORIGINS, Context, Restart, State
 from jitgrad.script.frontend.templates import alternatives
-from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import Path, Storage, SymTensor, Union
 from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 
@@ -23,6 +24,8 @@ from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 UNKNOWN = -1
 #: at most so many ints go with an item: a view of a view of an item, and so on in a loop, ends as UNKNOWN
 MOST = 12
+#: where the state counts the tensors that have a number of their own
+BIRTHS = ("births", "")
 
 
 @dataclass(slots=True)
@@ -49,6 +52,16 @@ def ask(context: Context) -> None:
 def own_leaf(tensor: SymTensor) -> bool:
     """Whether a tensor is a leaf that the script made."""
     return tensor.storage.requires_grad and tensor.storage.input < 0 and not tensor.path
+
+
+def give_number(context: Context, tensor: SymTensor) -> None:
+    """A tensor that the script made gets a number of its own, which its copies have, too."""
+    if ORIGINS in context.decisions and not tensor.path and count(context, tensor) == 0:
+        values = context.state.values
+        born = values.get(BIRTHS, 0)
+        values[BIRTHS] = dispatch.binary_number(context, "add", born, 1, checked=False)
+        number = dispatch.binary_number(context, "sub", -2, born, checked=False)
+        tensor.storage.origin = (numbers.value_of(context, number),)
 
 
 def count(context: Context, tensor: SymTensor, state: State | None = None) -> int:

@@ -6,6 +6,9 @@ from jitgrad.script.frontend.state import versions
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, Pool, Storage
 
+#: what is counted from 0: items, writes (versions.py), tensors that have numbers (item_origins.py)
+COUNTS = frozenset({"stored", "taken", "version", "execution", "spoiled", "written", "births"})
+
 
 def fetch(context: Context, state: State, key: Any) -> Any:
     """The content of a location in `state`, or what it holds before anything is assigned."""
@@ -25,7 +28,7 @@ def fetch(context: Context, state: State, key: Any) -> Any:
         return context.inputs.initial_attribute(key)
     if key[0] == "version" and key[2] == versions.LACKS:
         return versions.lacks(context, state, key[1])
-    if key[0] in ("stored", "taken", "version", "execution", "spoiled", "written"):  # items, writes (versions.py)
+    if key[0] in COUNTS:
         return 0
     if key[0] == "grad":
         return context.inputs.initial_grad(key[1])

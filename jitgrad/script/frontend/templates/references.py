@@ -95,3 +95,32 @@ class Outside:
     def item(self, k: int) -> Outside:
         """The same for the item of a tuple."""
         return replace(self, beside=self.beside[k] if isinstance(self.beside, tuple) and k < len(self.beside) else None)
+
+
+def item_along(held: Any, steps: tuple[Any, ...]) -> Any:
+    """What is at the end of a way from item to item."""
+    for step in steps:
+        held = item_at(held, step)
+    return held
+
+
+def unions_in(value: Any) -> Iterator[Union]:
+    """The unions in what a location holds."""
+    if isinstance(value, Union):
+        yield value
+    elif isinstance(value, (tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from unions_in(item)
+
+
+def with_instead(value: Any, union: Union, one: Any) -> Any:
+    """What a location holds, with `one` for a union."""
+    if isinstance(value, Union):
+        return one if value.tag is union.tag and value.leaves == union.leaves else value
+    if isinstance(value, (tuple, dict)) and any(with_instead(v, union, one) is not v for v in (
+            value.values() if isinstance(value, dict) else value)):
+        if isinstance(value, dict):
+            return type(value)({k: with_instead(v, union, one) for k, v in value.items()})
+        items = [with_instead(v, union, one) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value

@@ -200,6 +200,7 @@ class TensorKind(Kind):
     def identical(self, context: Context, a: Any, b: Any) -> Any:
         if not (isinstance(a, SymTensor) and isinstance(b, SymTensor)):
             return False
+        copies.are_one(context, a.storage, b.storage)
         for one in (a, b):
             copies.identify(context, one)
             if a.storage is not b.storage and one.storage.alias:

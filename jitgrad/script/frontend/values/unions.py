@@ -160,6 +160,9 @@ class UnionKind(Kind):
             return switch(context, union, lambda v: protocol.identical(context, v, other))
         if is_dynamic(other) and not refers(other):
             raise NotStatic("`is` between values that are known only at run time", context.span())
+        for one in union.statics if refers(other) else ():
+            if refers(one):
+                copies.are_one(context, getattr(one, "storage", one), getattr(other, "storage", other))
         return is_static(context, union, other)
 
 

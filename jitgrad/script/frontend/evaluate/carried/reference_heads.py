@@ -19,7 +19,7 @@ from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, St
 from jitgrad.script.frontend.templates.identities import (Cell, by_value, cell_of, content_of, item_by_item, like,
                                                           references, referring, replaced)
 from jitgrad.script.frontend.templates.records import Record
-from jitgrad.script.frontend.templates.references import item_at, names_of
+from jitgrad.script.frontend.templates.references import item_along, names_of, unions_in, with_instead
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
@@ -62,13 +62,11 @@ class ReferenceHead(ObjectHead):
     # --- the fixpoint ------------------------------------------------------------------------------------------------
 
     def grow(self, head: State, end: State, names: frozenset[str]) -> bool:
-        changed = False
-        for key, before, _ in self._changes(head, end, names):
-            self.templates[key] = self._first(key, before)
-            changed = True
+        changed = self._carry(head, end, names)
         if self._adopt(end):
             return True
         self._settle(end)
+        changed |= self._carry(head, end, names)  # how many tensors have numbers
         changed |= self._assign_all(end)
         changed |= self._note_origins() | self._note_counted(end)
         self._share(head, end)
@@ -84,6 +82,14 @@ class ReferenceHead(ObjectHead):
                     key.type = TensorType(inner.dtype, inner.dims)
                 if isinstance(joined, Either):
                     self._optional(self.widen.fresh, key.type)
+        return changed
+
+    def _carry(self, head: State, end: State, names: frozenset[str]) -> bool:
+        """Carry what the body changes; whether there is more of that."""
+        changed = False
+        for key, before, _ in self._changes(head, end, names):
+            self.templates[key] = self._first(key, before)
+            changed = True
         return changed
 
     def _optional(self, fresh: Iterable[Symbol], type_: TensorType) -> None:
@@ -102,7 +108,7 @@ class ReferenceHead(ObjectHead):
                 if not self._moves(ref) and (self._is_older(cell) or cell in self._after):
                     continue
                 stood_in = len(self.begun)
-                made = self._assign(place_of(key, steps), ref, _at(before, steps), counts[cell])
+                made = self._assign(place_of(key, steps), ref, item_along(before, steps), counts[cell])
                 if len(self.begun) > stood_in:
                     self.templates[key] = self._first(key, before)
                 if made not in self.templates:
@@ -201,7 +207,7 @@ class ReferenceHead(ObjectHead):
         if not isinstance(t, (Items, Record)):
             return t
         return t.of(tuple([
-            Same(old) if isinstance(old := _at(before, (n,)), NUMBERS) and old is _at(after, (n,)) else i
+            Same(old) if isinstance(old := item_along(before, (n,)), NUMBERS) and old is item_along(after, (n,)) else i
             for n, i in zip(names_of(t), t.items, strict=True)]))
 
     def _live(self, end: State, besides: Union | None = None) -> Counter[Cell]:
@@ -212,7 +218,7 @@ class ReferenceHead(ObjectHead):
         while held:
             one = held.pop()
             if besides is not None:
-                one = _with(one, besides, None)
+                one = with_instead(one, besides, None)
             for _, ref in references(one):
                 cell = cell_of(ref)
                 if not self._is_older(cell):
@@ -249,7 +255,7 @@ class ReferenceHead(ObjectHead):
         of the loop's stands for it in the next iteration."""
         keys = [k for k in self.templates if not isinstance(k, Storage) and (k not in self.cells.values())]
         for key in keys:
-            for union in list(_unions(end.values.get(key))):
+            for union in list(unions_in(end.values.get(key))):
                 made = [s for s in union.statics if self._is_made(s)]
                 one: Any = union
                 for kind in dict.fromkeys(map(type_of, made)) if len(made) > 1 else ():
@@ -273,6 +279,10 @@ class ReferenceHead(ObjectHead):
         others = self._live(end, value)
         if any(others[cell_of(s)] for s in made):  # another name refers to one of them: copies, which nobody writes
             copies.share(context, SEVERAL, *(cell_of(s) for s in made))
+            context.state = end
+            for s in made:
+                if isinstance(s, SymTensor):
+                    item_origins.give_number(context, s)
         copies.share(context, MOVES, *(cell_of(s) for s in made if self._moves(s)))
         choices: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
             (partial(unions.is_static, context, value, s), partial(_itself, s))
@@ -289,7 +299,7 @@ class ReferenceHead(ObjectHead):
         one = run(0)
         values = context.state.values
         for key, held in list(values.items()):
-            values[key] = _with(held, value, one)
+            values[key] = with_instead(held, value, one)
         end.values, end.where = values, context.state.where
         context.state = end
         return one
@@ -298,6 +308,7 @@ class ReferenceHead(ObjectHead):
         if isinstance(value, SymTensor):
             made: Any = heap.copy(self.context, value, heap.read_if_there(self.context, value))
             inherit(made.storage, value)
+            made.storage.origin = () if value.path else value.storage.origin
             for site, number in versions.numbers_of(self.context, value):
                 versions.put(self.context, made.storage, site, number)
         else:
@@ -417,31 +428,3 @@ class ReferenceHead(ObjectHead):
 
 def _itself(value: Any) -> Any:
     return value
-
-
-def _unions(value: Any) -> Iterator[Union]:
-    """The unions in what a location holds."""
-    if isinstance(value, Union):
-        yield value
-    elif isinstance(value, (tuple, dict)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _unions(item)
-
-
-def _with(value: Any, union: Union, one: Any) -> Any:
-    """What a location holds, with `one` for a union."""
-    if isinstance(value, Union):
-        return one if value.tag is union.tag and value.leaves == union.leaves else value
-    if isinstance(value, (tuple, dict)) and any(_with(v, union, one) is not v for v in (
-            value.values() if isinstance(value, dict) else value)):
-        if isinstance(value, dict):
-            return type(value)({k: _with(v, union, one) for k, v in value.items()})
-        items = [_with(v, union, one) for v in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value
-
-
-def _at(held: Any, steps: tuple[Any, ...]) -> Any:
-    for step in steps:
-        held = item_at(held, step)
-    return held
