@@ -28,6 +28,12 @@ TOGETHER = 24
 BARRIER = 24
 #: attributes of a kernel in the section .nv.info: registers, bytes of its frame, bytes of it and of what it calls
 REGISTERS, FRAME, STACK = 0x2f, 0x11, 0x12
+#: of a multiprocessor from sm_80 to sm_90; a warp's registers are given in units, eight for each of its threads
+FILE, WARPS, BLOCKS, UNIT = 65536, 64, 32, 8
+#: threads that it holds of a kernel of rows, at least: three blocks of 256, or as many in larger ones
+HELD = 3 * 256
+#: where a kernel begins: the most threads of a block, the name
+HEAD = re.compile(r'extern "C" __global__ void __launch_bounds__\((\d+)[^)]*\)\s+(\w+)\(')
 _VALUE = 4  # the format of an attribute with data of its own
 
 
@@ -51,6 +57,12 @@ class Used:
 
     registers: int
     stack: int
+
+
+def blocks(registers: int, threads: int) -> int:
+    """How many blocks a multiprocessor holds, as far as registers say."""
+    warps = threads // 32
+    return min(FILE // (-(-registers // UNIT) * UNIT * 32) // warps, WARPS // warps, BLOCKS)
 
 
 def usage(cubin: bytes) -> dict[str, Used]:

@@ -376,7 +376,7 @@ def test_what_is_no_square_of_a_distance_keeps_its_pass():
 def test_rows_and_sums_of_columns(n, d, shift, pitch):
     kernel = mixed(9, n, d, shift, pitch)
     assert text.kind(kernel) == "mix"
-    assert ends(kernel) == [*["group"] * 5, "shared", "sweeps"]
+    assert ends(kernel) == [*["group"] * 6, "shared", "sweeps"]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 300])

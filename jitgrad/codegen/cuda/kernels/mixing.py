@@ -77,32 +77,28 @@ class Mixing(Reducing):
             self.line(f"__shared__ u64 jg_sums[{self.threads // 2 * self.chunks * self.width * widest // 8}];")
         for i in self.sums:
             target = f"p{self.kernel.body[i].operand}"
-            kind = COMPUTED[self.kernel.dtype_of(i).name]
+            if self.group:
+                self.join_groups(i)
             if self.held:
-                place = f"{target}[blockIdx.x * columns + e + k]"
-                with self.block("if (together > 1)" if self.group else None):
-                    if self.group:
-                        self.join_groups(i, kind, f"{target}[blockIdx.x * columns + j]")
-                    else:
-                        self.put_sums(i, f"{place} = {{}}")
-                if self.group:
-                    with self.block("else"):
-                        self.put_sums(i, f"{place} = {{}}")
+                with self.block("if (group == 0)" if self.group else None):
+                    self.put_sums(i, f"{target}[blockIdx.x * columns + e + k] = {{}}")
             with self.block(f"for (i64 part = blockIdx.x + gridDim.x; part < {PARTS}; part += gridDim.x)"):
                 self.line(f"for (i64 j = threadIdx.x; j < columns; j += blockDim.x) {target}[part * columns + j] = 0;")
 
-    def join_groups(self, i: int, kind: str, target: str) -> None:
-        """The sums of all rows that this block works on at once, added up in shared memory."""
+    def join_groups(self, i: int) -> None:
+        """Add up the sums of all rows that this block works on at once: by pairs, until the first has all."""
+        kind = COMPUTED[self.kernel.dtype_of(i).name]
         self.line(f"{kind}* const g{i} = ({kind}*)jg_sums;")
-        with self.block("for (int g = 0; g < together; g++)"):
-            with self.block("if (group == g)"):
-                self.put_sums(i, f"g{i}[e + k] = g ? g{i}[e + k] + {{0}} : {{0}}")
+        with self.block("for (int half = together >> 1; half; half >>= 1)"):
+            with self.block("if (group >= half && group < 2 * half)"):
+                self.put_sums(i, f"g{i}[(group - half) * columns + e + k] = {{}}")
             self.line("__syncthreads();")
-        self.line(f"for (i64 j = threadIdx.x; j < columns; j += blockDim.x) {target} = g{i}[j];")
-        self.line("__syncthreads();")
+            with self.block("if (group < half)"):
+                self.put_sums(i, f"{{}} += g{i}[group * columns + e + k]")
+            self.line("__syncthreads();")
 
     def put_sums(self, i: int, put: str) -> None:
-        """Write a thread's sums, each by `put`, that of column e + k."""
+        """What is done with each of a thread's sums, by `put`, that of column e + k."""
         end = f"{self.first('c')} < columns" if self.held == "shared" else f"c < {self.chunks}"
         self.line("#pragma unroll" if self.held == "registers" else "#pragma unroll 1")
         with self.block(f"for (int c = 0; {end}; c++)"):

@@ -12,9 +12,12 @@ The last two make a variance in the pass in which they make the mean.
 
 With one stage: `_warp`, whose rows any number of lanes shares, and `_split`, where several blocks share a row.
 
-A kernel that adds up columns besides (the kind `mix`) has these but for `_block`, and at most `PARTS` blocks. A thread
-has the same columns in all rows; their sums are where what waits is, and go to the block's part at the end. In
-`_group` it reads its next row while the threads of a row wait for each other.
+A kernel that adds up columns besides (the kind `mix`) has these but for `_block`, and at most `PARTS` blocks, two for a
+multiprocessor: of 512 threads, or as many as share a row, up to 1024. A thread has the same columns in all rows; their
+sums are where what waits is, and go to the block's part at the end. In `_group` it reads its next row as soon as it no
+longer needs this one.
+A multiprocessor holds three blocks of 256 threads, or as many threads: elements of a thread are as many as that leaves
+registers for.
 What threads do is printed twice where vectors wait: for rows that are whole vectors, and for others, which take few
 registers and little text.
 """
@@ -29,18 +32,20 @@ from jitgrad.codegen.cuda.kernels.reducing import (SHARING, frontier, is_own, is
                                                    places, stages_of, with_spreads)
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.lower.column_sums import PARTS
-from jitgrad.codegen.program.kernel import Kernel, is_expensive
+from jitgrad.codegen.program.kernel import Kernel
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
-#: threads that share a row of the form `_group`; the last only with sums of columns: others would spill registers
-LANES = (32, 64, 128, 256, 512)
-#: bytes of a thread's registers for what waits, with sums of columns, and besides much that is computed
-WAITING, MIXED, MIXED_FEW = 64, 320, 224
-#: elements of a thread: at most, and at least where nothing is computed twice
-MOST_ELEMENTS, ENOUGH = 32, 12
-#: statements beyond which a thread needs more registers than three blocks leave it, and than half of a block's 1024
-#: threads do; with sums of columns
-LONG, LONG_MIXED = 36, 50
+#: threads that share a row of the form `_group`; the last two only with sums of columns
+LANES = (32, 64, 128, 256, 512, 1024)
+#: registers of a thread where a multiprocessor holds three blocks of 256 threads, and one of 1024; of them those for an
+#: operand's address, and for loops, numbers of the row and what is computed: half as many again in float64
+REGISTERS, FEWER_REGISTERS, ADDRESS, COMPUTING = 80, 64, 2, 20
+#: bytes of a thread's registers for what waits without sums of columns, and for what it reads and writes at once
+WAITING, AT_ONCE = 64, 128
+#: elements that are read before the first is used, at most, where rows are not of whole vectors
+BATCH = 4
+#: statements beyond which a thread needs more registers than one of 1024 has
+LONG = 36
 #: the longest row of which a multiprocessor holds so many, each of a block, in shared memory
 HELD_ROW, HELD_ROWS = 8192, 3
 #: the longest row of a warp with one stage
@@ -66,17 +71,19 @@ class Rows(Mixing):
         self.inner, self.outer = inner, list(range(self.n_outer))
         self.group = form in ("warp", "group")
         self.sums = [i for i, s in enumerate(kernel.body) if s.op == "column"]
-        long, wide = len(kernel.body) > LONG, is_wide(kernel)
-        self.lanes = LANES if self.sums and len(kernel.body) <= LONG_MIXED else LANES[:-1]
+        self.wide = is_wide(kernel)
+        self.lanes = LANES if self.sums else LANES[:-2]
         self.threads = self.lanes[-1] if form == "group" else THREADS
         self.small = held == "shared" and most < ANY  # `HELD_ROWS` of a multiprocessor
         if (held == "shared" and not self.small) or form == "sweeps":  # more would spill where there is much to compute
-            self.threads = MANY if held and not (self.sums or long or wide) else MANY // 2
+            few = self.sums or not (self.wide or len(kernel.body) > LONG)
+            self.threads = MANY if held and few else MANY // 2
         self.side = "lanes" if self.group else str(self.threads)    # threads of a row
         self.joined = {"warp": "jg_warp<{join}>({part}, lanes)", "split": "jg_block<{join}>({part})"}.get(
             form, f"jg_group<{{join}}, {{number}}>({{part}}, {self.side})")
         self.leader = "lane == 0 && live" if self.group else "threadIdx.x == 0"
         self.short = self.group or bool(held)
+        self.narrow(AT_ONCE // max(1, sum(kernel.operands[k].dtype.itemsize for k in self.units)))
         self.kept: list[int] = []
         self.place_of: dict[int, int] = {}
         self.vectors: list[int] = []    # loads of whole rows into registers
@@ -90,6 +97,11 @@ class Rows(Mixing):
             self.place_of = places(self.plan, self.kept, self.kept_bytes)
             self.packs = frozenset(self.kept if self.width > 1 else ())
 
+    def narrow(self, most: int) -> None:
+        """Let vectors have at most so many elements, but two."""
+        while self.width > max(2, most):
+            self.width //= 2
+
     def wait_in_registers(self) -> None:
         """What each thread keeps of how many elements."""
         kernel, plan = self.kernel, self.plan
@@ -98,23 +110,31 @@ class Rows(Mixing):
             self.vectors = [i for i in loads if plan.element[i] and kernel.body[i].operand in self.units]
         if self.sums:
             self.singles = [i for i in loads if not plan.element[i] and plan.stage[i] < 0]
-        room = MIXED if self.sums else WAITING
-        if self.sums and (len(kernel.body) > LONG_MIXED or any(
-                is_expensive(s.op) or kernel.dtype_of(i).itemsize == 8
-                for i, s in enumerate(kernel.body) if s.dtype)):  # they take registers of their own
-            room = MIXED_FEW
-        for everything in (True, False) if self.sums else (False,):
-            self.kept = frontier(plan, self.vectors) if everything else keep(plan)
-            sizes = {i: self.kept_bytes(i) for i in {*self.kept, *self.vectors}}
-            if self.sums:  # vectors of the next row wait for it
-                most = most_alive(plan, {i: size for i, size in sizes.items() if i not in self.vectors}) + sum(
-                    sizes[i] for i in self.vectors)
-            else:
-                most = max(most_alive(plan, {i: sizes[i] for i in self.kept}), sum(sizes[i] for i in self.vectors))
-            elements = room // max(1, most + self.sums_bytes())
-            if elements >= ENOUGH:
-                break
-        self.chunks = max(1, min(elements, MOST_ELEMENTS) // self.width)
+        room = 4 * ((FEWER_REGISTERS if self.sums else REGISTERS) - ADDRESS * len(kernel.operands)
+                    - COMPUTING * (3 if self.wide else 2) // 2)
+        reads = sum(max(4, kernel.dtype_of(i).itemsize) for i, s in enumerate(kernel.body)
+                    if plan.element[i] and s.op in ("load", "gather"))
+        self.batch = max(1, min(BATCH, room // max(1, 2 * reads)))
+        few = self.fitting(False, room if self.sums else min(room, WAITING))
+        if self.sums and self.fitting(True, room) < few:
+            self.fitting(False, room)
+        self.narrow(few)
+        self.chunks = max(1, few // self.width)
+
+    def fitting(self, everything: bool, room: int) -> int:
+        """How many elements of a thread have room, in whole vectors if that is one. Keeps all that later stages take of
+        them, or what is costly.
+        """
+        plan = self.plan
+        self.kept = frontier(plan, self.vectors) if everything else keep(plan)
+        sizes = {i: self.kept_bytes(i) for i in {*self.kept, *self.vectors}}
+        if self.sums:  # vectors of the next row wait for it
+            most = most_alive(plan, {i: size for i, size in sizes.items() if i not in self.vectors}) + sum(
+                sizes[i] for i in self.vectors)
+        else:
+            most = max(most_alive(plan, {i: sizes[i] for i in self.kept}), sum(sizes[i] for i in self.vectors))
+        elements = min(room // max(1, most + self.sums_bytes()), HELD_ROW // self.lanes[-1])
+        return elements // self.width * self.width or elements
 
     @property
     def longest(self) -> int:
@@ -142,7 +162,7 @@ class Rows(Mixing):
             return super().forms(symbol, above)
         found = []
         for lanes in self.lanes:
-            threads = THREADS if lanes == 32 or (self.sums and lanes < THREADS) else lanes
+            threads = max(lanes, MANY // 2) if self.sums else THREADS if lanes == 32 else lanes
             launch = Launch(symbol, threads, threads // lanes, PARTS if self.sums else MOST)
             found.append(Form(lanes * self.chunks * self.width, (launch,)))
         return [form for form in found if form.bound > above]
@@ -201,7 +221,7 @@ class Rows(Mixing):
         """A row that is not of whole vectors: element by element, and each stage reads memory again."""
         writer = Rows(self.kernel, self.form, vectors=False)
         writer.lines, writer.indent, writer.based, writer.bases = self.lines, self.indent, self.based, self.bases
-        writer.joined, writer.side, writer.short, writer.batch = self.joined, self.side, True, 4 if self.group else 1
+        writer.joined, writer.side, writer.short, writer.batch = self.joined, self.side, True, self.batch
         writer.row()
 
     @property
@@ -210,9 +230,9 @@ class Rows(Mixing):
 
         Without a number the compiler tries to hold more, and spills registers.
         """
-        if (self.form != "group" and not self.small) or self.sums:
-            return 0
-        return 2 if is_wide(self.kernel) or len(self.kernel.body) > LONG else HELD_ROWS
+        if self.sums:
+            return MANY // self.threads
+        return HELD_ROWS if self.form == "group" or self.small else 0
 
     def choose_row(self, first: str) -> None:
         """This thread's one of the rows from `first` on; the last one, of no length, where there are not so many."""

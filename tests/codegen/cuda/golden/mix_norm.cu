@@ -1,7 +1,7 @@
 // def mix_norm(x, weight):
 //     return jitgrad.nn.functional.layer_norm(x, (6,), weight)
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(1024, 1)
 jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, const float* __restrict__ p3, const float* __restrict__ p4, float* __restrict__ p5, float* __restrict__ p6, i64 s0, i64 s1, i64 s2) {
     // n0 results, each of n1 elements
     // p0: float32, in, at i0 * s0 + i1
@@ -14,12 +14,12 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
     const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0 && jg_aligned<4>(p3) && s1 % 4 == 0 && jg_aligned<4>(p4) && jg_aligned<4>(p6) && s2 % 4 == 0;
     const i64 rows = n0, columns = n1;
     const bool whole = aligned && columns % 4 == 0;
-    const int bits = jg_sharing<4>((int)jg_parts(columns, 4)), lanes = 1 << bits, lane = threadIdx.x & (lanes - 1);
+    const int bits = jg_sharing<2>((int)jg_parts(columns, 4)), lanes = 1 << bits, lane = threadIdx.x & (lanes - 1);
     const int group = threadIdx.x >> bits, together = blockDim.x >> bits;  // rows of this block
     const i64 step = (i64)gridDim.x * together;
-    float a9[16] = {};
-    jg_held<float, 4> x0[4];
-    jg_held<float, 4> x5[4];
+    float a9[8] = {};
+    jg_held<float, 4> x0[2];
+    jg_held<float, 4> x5[2];
     float x1;
     float x3;
     {
@@ -35,7 +35,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
         x3 = q2[0];
         if (whole) {
             #pragma unroll
-            for (int c = 0; c < 4; c++) {
+            for (int c = 0; c < 2; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
                     jg_hold(x0[c], jg_read<4>(q0 + e));
@@ -45,7 +45,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
         }
         else {
             #pragma unroll
-            for (int c = 0; c < 4; c++) {
+            for (int c = 0; c < 2; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
                     jg_hold(x0[c], jg_read_some<4>(q0 + e, length - e));
@@ -64,9 +64,6 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
         const float* __restrict__ const q2 = p2 + i0;
         const float* __restrict__ const q3 = p3 + i0 * s1;
         float* __restrict__ const q6 = p6 + i0 * s2;
-        float h2[16];
-        float h10[16];
-        float h22[16];
         const float v1 = x1;
         const float v3 = x3;
         const float v13 = (-0.5f);
@@ -76,7 +73,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
         float r12 = 0.0f;
         if (whole) {
             #pragma unroll
-            for (int c = 0; c < 4; c++) {
+            for (int c = 0; c < 2; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
                     jg_pack<float, 4> x6;
@@ -86,15 +83,12 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
                         const i64 i1 = e + k;
                         const float v0 = jg_of(x0[c], k);
                         const float v2 = (v0 - v1);
-                        h2[c * 4 + k] = v2;
                         const float v4 = (v2 * v3);
                         const float v5 = jg_of(x5[c], k);
                         const float v6 = x6.at[k];
                         const float v7 = (v5 * v6);
                         const float v8 = (v5 * v4);
                         a9[c * 4 + k] += v8;
-                        const float v10 = (v7 * v3);
-                        h10[c * 4 + k] = v10;
                         const float v11 = (v7 * v2);
                         r12 = jg_sum<float>::of(r12, v11);
                     }
@@ -103,7 +97,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
         }
         else {
             #pragma unroll
-            for (int c = 0; c < 4; c++) {
+            for (int c = 0; c < 2; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
                     const bool full = aligned && e + 4 <= length;
@@ -120,15 +114,12 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
                         const i64 i1 = e + k;
                         const float v0 = jg_of(x0[c], k);
                         const float v2 = (v0 - v1);
-                        h2[c * 4 + k] = v2;
                         const float v4 = (v2 * v3);
                         const float v5 = jg_of(x5[c], k);
                         const float v6 = x6.at[k];
                         const float v7 = (v5 * v6);
                         const float v8 = (v5 * v4);
                         a9[c * 4 + k] += v8;
-                        const float v10 = (v7 * v3);
-                        h10[c * 4 + k] = v10;
                         const float v11 = (v7 * v2);
                         r12 = k < m ? jg_sum<float>::of(r12, v11) : r12;
                     }
@@ -140,32 +131,10 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
             const i64 row = live ? first + step + group : rows - 1;
             const int length = live ? (int)columns : 0;
             const i64 i0 = row;
-            const float* __restrict__ const q0 = p0 + i0 * s0;
             const float* __restrict__ const q1 = p1 + i0;
             const float* __restrict__ const q2 = p2 + i0;
-            const float* __restrict__ const q3 = p3 + i0 * s1;
             x1 = q1[0];
             x3 = q2[0];
-            if (whole) {
-                #pragma unroll
-                for (int c = 0; c < 4; c++) {
-                    const int e = (c * lanes + lane) * 4;
-                    if (e < length) {
-                        jg_hold(x0[c], jg_read<4>(q0 + e));
-                        jg_hold(x5[c], jg_read<4>(q3 + e));
-                    }
-                }
-            }
-            else {
-                #pragma unroll
-                for (int c = 0; c < 4; c++) {
-                    const int e = (c * lanes + lane) * 4;
-                    if (e < length) {
-                        jg_hold(x0[c], jg_read_some<4>(q0 + e, length - e));
-                        jg_hold(x5[c], jg_read_some<4>(q3 + e, length - e));
-                    }
-                }
-            }
         }
         r12 = jg_group<jg_sum<float>, 0>(r12, lanes);
         const float v12 = r12;
@@ -175,17 +144,22 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
         float r24 = 0.0f;
         if (whole) {
             #pragma unroll
-            for (int c = 0; c < 4; c++) {
+            for (int c = 0; c < 2; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
+                    jg_pack<float, 4> x6;
+                    x6 = jg_read<4>(p4 + e);
                     #pragma unroll
                     for (int k = 0; k < 4; k++) {
-                        const float v2 = h2[c * 4 + k];
-                        const float v10 = h10[c * 4 + k];
+                        const float v0 = jg_of(x0[c], k);
+                        const float v2 = (v0 - v1);
+                        const float v5 = jg_of(x5[c], k);
+                        const float v6 = x6.at[k];
+                        const float v7 = (v5 * v6);
+                        const float v10 = (v7 * v3);
                         const float v20 = (v19 * v2);
                         const float v21 = (v10 + v20);
                         const float v22 = (v21 + v20);
-                        h22[c * 4 + k] = v22;
                         const float v23 = (float)(-v22);
                         r24 = jg_sum<float>::of(r24, v23);
                     }
@@ -194,18 +168,29 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
         }
         else {
             #pragma unroll
-            for (int c = 0; c < 4; c++) {
+            for (int c = 0; c < 2; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
+                    const bool full = aligned && e + 4 <= length;
                     const int m = jg_rest<4>(length - e);
+                    jg_pack<float, 4> x6;
+                    if (full) {
+                        x6 = jg_read<4>(p4 + e);
+                    }
+                    else {
+                        x6 = jg_read_some<4>(p4 + e, m);
+                    }
                     #pragma unroll
                     for (int k = 0; k < 4; k++) {
-                        const float v2 = h2[c * 4 + k];
-                        const float v10 = h10[c * 4 + k];
+                        const float v0 = jg_of(x0[c], k);
+                        const float v2 = (v0 - v1);
+                        const float v5 = jg_of(x5[c], k);
+                        const float v6 = x6.at[k];
+                        const float v7 = (v5 * v6);
+                        const float v10 = (v7 * v3);
                         const float v20 = (v19 * v2);
                         const float v21 = (v10 + v20);
                         const float v22 = (v21 + v20);
-                        h22[c * 4 + k] = v22;
                         const float v23 = (float)(-v22);
                         r24 = k < m ? jg_sum<float>::of(r24, v23) : r24;
                     }
@@ -217,13 +202,23 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
         const float v25 = (v24 / v18);
         if (whole) {
             #pragma unroll
-            for (int c = 0; c < 4; c++) {
+            for (int c = 0; c < 2; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
+                    jg_pack<float, 4> x6;
+                    x6 = jg_read<4>(p4 + e);
                     jg_pack<float, 4> y27;
                     #pragma unroll
                     for (int k = 0; k < 4; k++) {
-                        const float v22 = h22[c * 4 + k];
+                        const float v0 = jg_of(x0[c], k);
+                        const float v2 = (v0 - v1);
+                        const float v5 = jg_of(x5[c], k);
+                        const float v6 = x6.at[k];
+                        const float v7 = (v5 * v6);
+                        const float v10 = (v7 * v3);
+                        const float v20 = (v19 * v2);
+                        const float v21 = (v10 + v20);
+                        const float v22 = (v21 + v20);
                         const float v26 = (v22 + v25);
                         y27.at[k] = v26;
                     }
@@ -233,15 +228,30 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
         }
         else {
             #pragma unroll
-            for (int c = 0; c < 4; c++) {
+            for (int c = 0; c < 2; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
                     const bool full = aligned && e + 4 <= length;
                     const int m = jg_rest<4>(length - e);
+                    jg_pack<float, 4> x6;
+                    if (full) {
+                        x6 = jg_read<4>(p4 + e);
+                    }
+                    else {
+                        x6 = jg_read_some<4>(p4 + e, m);
+                    }
                     jg_pack<float, 4> y27;
                     #pragma unroll
                     for (int k = 0; k < 4; k++) {
-                        const float v22 = h22[c * 4 + k];
+                        const float v0 = jg_of(x0[c], k);
+                        const float v2 = (v0 - v1);
+                        const float v5 = jg_of(x5[c], k);
+                        const float v6 = x6.at[k];
+                        const float v7 = (v5 * v6);
+                        const float v10 = (v7 * v3);
+                        const float v20 = (v19 * v2);
+                        const float v21 = (v10 + v20);
+                        const float v22 = (v21 + v20);
                         const float v26 = (v22 + v25);
                         y27.at[k] = v26;
                     }
@@ -254,29 +264,64 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
                 }
             }
         }
-    }
-    __shared__ u64 jg_sums[2048];
-    if (together > 1) {
-        float* const g9 = (float*)jg_sums;
-        for (int g = 0; g < together; g++) {
-            if (group == g) {
+        {
+            const bool live = first + step + group < rows;
+            const i64 row = live ? first + step + group : rows - 1;
+            const int length = live ? (int)columns : 0;
+            const i64 i0 = row;
+            const float* __restrict__ const q0 = p0 + i0 * s0;
+            const float* __restrict__ const q3 = p3 + i0 * s1;
+            if (whole) {
                 #pragma unroll
-                for (int c = 0; c < 4; c++) {
+                for (int c = 0; c < 2; c++) {
                     const int e = (c * lanes + lane) * 4;
-                    #pragma unroll
-                    for (int k = 0; k < 4; k++) {
-                        if (e + k < columns) g9[e + k] = g ? g9[e + k] + a9[c * 4 + k] : a9[c * 4 + k];
+                    if (e < length) {
+                        jg_hold(x0[c], jg_read<4>(q0 + e));
+                        jg_hold(x5[c], jg_read<4>(q3 + e));
                     }
                 }
             }
-            __syncthreads();
+            else {
+                #pragma unroll
+                for (int c = 0; c < 2; c++) {
+                    const int e = (c * lanes + lane) * 4;
+                    if (e < length) {
+                        jg_hold(x0[c], jg_read_some<4>(q0 + e, length - e));
+                        jg_hold(x5[c], jg_read_some<4>(q3 + e, length - e));
+                    }
+                }
+            }
         }
-        for (i64 j = threadIdx.x; j < columns; j += blockDim.x) p5[blockIdx.x * columns + j] = g9[j];
+    }
+    __shared__ u64 jg_sums[2048];
+    float* const g9 = (float*)jg_sums;
+    for (int half = together >> 1; half; half >>= 1) {
+        if (group >= half && group < 2 * half) {
+            #pragma unroll
+            for (int c = 0; c < 2; c++) {
+                const int e = (c * lanes + lane) * 4;
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    if (e + k < columns) g9[(group - half) * columns + e + k] = a9[c * 4 + k];
+                }
+            }
+        }
+        __syncthreads();
+        if (group < half) {
+            #pragma unroll
+            for (int c = 0; c < 2; c++) {
+                const int e = (c * lanes + lane) * 4;
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    if (e + k < columns) a9[c * 4 + k] += g9[group * columns + e + k];
+                }
+            }
+        }
         __syncthreads();
     }
-    else {
+    if (group == 0) {
         #pragma unroll
-        for (int c = 0; c < 4; c++) {
+        for (int c = 0; c < 2; c++) {
             const int e = (c * lanes + lane) * 4;
             #pragma unroll
             for (int k = 0; k < 4; k++) {
@@ -289,7 +334,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
     }
 }
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(1024, 1)
 jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, const float* __restrict__ p3, const float* __restrict__ p4, float* __restrict__ p5, float* __restrict__ p6, i64 s0, i64 s1, i64 s2) {
     // n0 results, each of n1 elements
     // p0: float32, in, at i0 * s0 + i1
@@ -302,7 +347,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
     const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0 && jg_aligned<4>(p3) && s1 % 4 == 0 && jg_aligned<4>(p4) && jg_aligned<4>(p6) && s2 % 4 == 0;
     const i64 rows = n0, columns = n1;
     const bool whole = aligned && columns % 4 == 0;
-    const int room = jg_parts(columns, 2048) * 2048;
+    const int room = jg_parts(columns, 4096) * 4096;
     float* const a9 = (float*)((char*)jg_shared + room * 8);
     for (i64 j = threadIdx.x; j < room; j += blockDim.x) a9[j] = 0;
     __syncthreads();
@@ -314,7 +359,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
         const float* __restrict__ const q2 = p2 + i0;
         const float* __restrict__ const q3 = p3 + i0 * s1;
         float* __restrict__ const q6 = p6 + i0 * s2;
-        const int capacity = (length + 2047) / 2048 * 2048;
+        const int capacity = (length + 4095) / 4096 * 4096;
         char* const h0 = (char*)((char*)jg_shared + capacity * 0);
         char* const h5 = (char*)((char*)jg_shared + capacity * 4);
         const float v1 = q1[0];
@@ -325,7 +370,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
         const float v18 = 6.0f;
         float r12 = 0.0f;
         if (whole) {
-            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+            for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 1024 * 4) {
                 jg_pack<float, 4> x0, x5, x6;
                 x0 = jg_read<4>(q0 + e);
                 x5 = jg_read<4>(q3 + e);
@@ -340,16 +385,16 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
                     const float v6 = x6.at[k];
                     const float v7 = (v5 * v6);
                     const float v8 = (v5 * v4);
-                    a9[(c * 4 + k) * 512 + threadIdx.x] += v8;
+                    a9[(c * 4 + k) * 1024 + threadIdx.x] += v8;
                     const float v11 = (v7 * v2);
                     r12 = jg_sum<float>::of(r12, v11);
                 }
-                jg_keep<512>(h0, c, x0);
-                jg_keep<512>(h5, c, x5);
+                jg_keep<1024>(h0, c, x0);
+                jg_keep<1024>(h5, c, x5);
             }
         }
         else {
-            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+            for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 1024 * 4) {
                 const bool full = aligned && e + 4 <= length;
                 const int m = jg_rest<4>(length - e);
                 jg_pack<float, 4> x0, x5, x6;
@@ -373,26 +418,26 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
                     const float v6 = x6.at[k];
                     const float v7 = (v5 * v6);
                     const float v8 = (v5 * v4);
-                    a9[(c * 4 + k) * 512 + threadIdx.x] += v8;
+                    a9[(c * 4 + k) * 1024 + threadIdx.x] += v8;
                     const float v11 = (v7 * v2);
                     r12 = k < m ? jg_sum<float>::of(r12, v11) : r12;
                 }
-                jg_keep<512>(h0, c, x0);
-                jg_keep<512>(h5, c, x5);
+                jg_keep<1024>(h0, c, x0);
+                jg_keep<1024>(h5, c, x5);
             }
         }
-        r12 = jg_group<jg_sum<float>, 0>(r12, 512);
+        r12 = jg_group<jg_sum<float>, 0>(r12, 1024);
         const float v12 = r12;
         const float v14 = (v12 * v13);
         const float v17 = (v14 * v16);
         const float v19 = (v17 / v18);
         float r24 = 0.0f;
         if (whole) {
-            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+            for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 1024 * 4) {
                 jg_pack<float, 4> x6;
                 x6 = jg_read<4>(p4 + e);
-                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
-                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
+                const jg_pack<float, 4> x0 = jg_kept<1024, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<1024, float, 4>(h5, c);
                 #pragma unroll
                 for (int k = 0; k < 4; k++) {
                     const float v0 = x0.at[k];
@@ -410,7 +455,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
             }
         }
         else {
-            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+            for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 1024 * 4) {
                 const bool full = aligned && e + 4 <= length;
                 const int m = jg_rest<4>(length - e);
                 jg_pack<float, 4> x6;
@@ -420,8 +465,8 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
                 else {
                     x6 = jg_read_some<4>(p4 + e, m);
                 }
-                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
-                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
+                const jg_pack<float, 4> x0 = jg_kept<1024, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<1024, float, 4>(h5, c);
                 #pragma unroll
                 for (int k = 0; k < 4; k++) {
                     const float v0 = x0.at[k];
@@ -438,15 +483,15 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
                 }
             }
         }
-        r24 = jg_group<jg_sum<float>, 1>(r24, 512);
+        r24 = jg_group<jg_sum<float>, 1>(r24, 1024);
         const float v24 = r24;
         const float v25 = (v24 / v18);
         if (whole) {
-            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+            for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 1024 * 4) {
                 jg_pack<float, 4> x6;
                 x6 = jg_read<4>(p4 + e);
-                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
-                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
+                const jg_pack<float, 4> x0 = jg_kept<1024, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<1024, float, 4>(h5, c);
                 jg_pack<float, 4> y27;
                 #pragma unroll
                 for (int k = 0; k < 4; k++) {
@@ -466,7 +511,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
             }
         }
         else {
-            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+            for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 1024 * 4) {
                 const bool full = aligned && e + 4 <= length;
                 const int m = jg_rest<4>(length - e);
                 jg_pack<float, 4> x6;
@@ -476,8 +521,8 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
                 else {
                     x6 = jg_read_some<4>(p4 + e, m);
                 }
-                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
-                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
+                const jg_pack<float, 4> x0 = jg_kept<1024, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<1024, float, 4>(h5, c);
                 jg_pack<float, 4> y27;
                 #pragma unroll
                 for (int k = 0; k < 4; k++) {
@@ -504,11 +549,11 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
     }
     {
         #pragma unroll 1
-        for (int c = 0; (c * 512 + (int)threadIdx.x) * 4 < columns; c++) {
-            const int e = (c * 512 + (int)threadIdx.x) * 4;
+        for (int c = 0; (c * 1024 + (int)threadIdx.x) * 4 < columns; c++) {
+            const int e = (c * 1024 + (int)threadIdx.x) * 4;
             #pragma unroll
             for (int k = 0; k < 4; k++) {
-                if (e + k < columns) p5[blockIdx.x * columns + e + k] = a9[(c * 4 + k) * 512 + threadIdx.x];
+                if (e + k < columns) p5[blockIdx.x * columns + e + k] = a9[(c * 4 + k) * 1024 + threadIdx.x];
             }
         }
     }
@@ -517,7 +562,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
     }
 }
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 2)
 jg_mix_sub_mul_mul_mul_sum_mul_more_0_sweeps(i64 n0, i64 n1, const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, const float* __restrict__ p3, const float* __restrict__ p4, float* __restrict__ p5, float* __restrict__ p6, i64 s0, i64 s1, i64 s2) {
     // n0 results, each of n1 elements
     // p0: float32, in, at i0 * s0 + i1
