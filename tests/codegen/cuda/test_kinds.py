@@ -376,13 +376,23 @@ def test_what_is_no_square_of_a_distance_keeps_its_pass():
 def test_rows_and_sums_of_columns(n, d, shift, pitch):
     kernel = mixed(9, n, d, shift, pitch)
     assert text.kind(kernel) == "mix"
-    assert ends(kernel) == [*["group"] * 6, "shared", "sweeps"]
+    assert ends(kernel) == [*["group"] * 10, "shared", "sweeps"]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 300])
 @pytest.mark.parametrize("n", [3, 100])
 def test_rows_of_several_warps_and_rounds(rows, n):
     mixed(rows, n, f32)
+
+
+@pytest.mark.parametrize(("rows", "n", "threads", "blocks"), [
+    (1, 100, 256, 1), (1024, 100, 256, 128), (PARTS * 8, 100, 256, PARTS), (PARTS * 8 + 1, 100, 512, 133),
+    (1 << 16, 100, 512, PARTS), (200, 2000, 256, 200), (300, 2000, 512, 150), (300, 8192, 1024, PARTS)])
+def test_few_rows_with_sums_of_columns_have_smaller_blocks(rows, n, threads, blocks):
+    """One for each multiprocessor; of many rows two of 512 threads live on it, or one of a long row."""
+    forms = text.forms(mixed(1, 8, f32), "x")
+    (launch,) = next(form.launches for form in forms if n <= form.bound and rows <= form.rows)
+    assert (launch.threads, geometry.grid(launch, rows, n)[0]) == (threads, blocks)
 
 
 def test_sums_of_columns_of_no_rows():

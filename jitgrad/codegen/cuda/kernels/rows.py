@@ -157,14 +157,17 @@ class Rows(Mixing):
         return size if self.as_stored(i) else max(size, 4) if self.kernel.dtype_of(i).is_floating_point else size
 
     def forms(self, symbol: str, above: int) -> list[Form]:
-        """How rows longer than `above` are launched: as many threads as hold one."""
+        """How rows longer than `above` are launched: as many threads as hold one. Few rows have smaller blocks."""
         if self.form != "group":
             return super().forms(symbol, above)
         found = []
         for lanes in self.lanes:
+            bound = lanes * self.chunks * self.width
+            if self.sums and lanes < MANY // 2:
+                few = Launch(symbol, THREADS, THREADS // lanes, PARTS)
+                found.append(Form(bound, (few,), PARTS * few.each))
             threads = max(lanes, MANY // 2) if self.sums else THREADS if lanes == 32 else lanes
-            launch = Launch(symbol, threads, threads // lanes, PARTS if self.sums else MOST)
-            found.append(Form(lanes * self.chunks * self.width, (launch,)))
+            found.append(Form(bound, (Launch(symbol, threads, threads // lanes, PARTS if self.sums else MOST),)))
         return [form for form in found if form.bound > above]
 
     def launch(self, symbol: str) -> Launch:
