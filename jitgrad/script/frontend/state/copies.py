@@ -11,6 +11,9 @@ from jitgrad.classes import dataclass, field
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart
 
+#: why a loop's copies are not written
+SEVERAL = "a variable of a loop is one of several, and another variable too"
+
 
 @dataclass(slots=True)
 class Copies:
@@ -108,10 +111,16 @@ def tell_apart(context: Context, cells: Collection[Any]) -> None:
 
 
 def are_one(context: Context, a: Any, b: Any) -> None:
-    """Whether two cells are one is asked: refused where both have copies, one perhaps the other."""
+    """Whether two cells are one is asked: refused where one may be the copy of the other that a loop made."""
     tell_apart(context, (a, b))
-    if a is not b and {a, b} <= of(context).shared.keys():
+    if len(several(context, {a, b})) > 1:
         raise _refused(context, "these may or may not be one object", a)
+
+
+def several(context: Context, cells: Iterable[Any]) -> list[Any]:
+    """Those of cells that are variables of loops of which one may be the copy of another."""
+    shared = of(context).shared
+    return [cell for cell in cells if shared.get(cell) == SEVERAL]
 
 
 def changed(context: Context, cell: Any) -> Exception:

@@ -27,7 +27,6 @@ from jitgrad.script.frontend.values.values import HELD, Number, Storage, SymTens
 NUMBERS = (Number, int, float)  # a bool is an int
 MOVES = "a variable of a loop is another view of it in every iteration"
 FACES = "a loop goes on with several views of it, which have histories of their own"
-SEVERAL = "a variable of a loop is one of several, and another variable too"
 Place = tuple[Any, tuple[Any, ...]]  # a location, and the way to an item of the tuples in it
 
 

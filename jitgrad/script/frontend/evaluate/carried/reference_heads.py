@@ -9,7 +9,7 @@ from jitgrad.dims import Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.carried.heads import of, plain
-from jitgrad.script.frontend.evaluate.carried.objects import (MOVES, NUMBERS, SEVERAL, ObjectHead, inherit, place_of,
+from jitgrad.script.frontend.evaluate.carried.objects import (MOVES, NUMBERS, ObjectHead, inherit, place_of,
                                                               referring_tensor, type_of)
 from jitgrad.script.frontend.state import copies, dispatch, versions
 from jitgrad.script.frontend.state.context import State
@@ -278,7 +278,7 @@ class ReferenceHead(ObjectHead):
         context = self.context
         others = self._live(end, value)
         if any(others[cell_of(s)] for s in made):  # another name refers to one of them: copies, which nobody writes
-            copies.share(context, SEVERAL, *(cell_of(s) for s in made))
+            copies.share(context, copies.SEVERAL, *(cell_of(s) for s in made))
             context.state = end
             for s in made:
                 if isinstance(s, SymTensor):
@@ -315,7 +315,7 @@ class ReferenceHead(ObjectHead):
             made = like(self.context, value)
             self.context.state.values[made] = self.context.state.values[value]
         if cell_of(value) in copies.of(self.context).shared:
-            copies.share(self.context, SEVERAL, cell_of(made))
+            copies.share(self.context, copies.SEVERAL, cell_of(made))
         return made
 
     # --- through the graph -------------------------------------------------------------------------------------------
