@@ -132,8 +132,11 @@ class Backend(Protocol):
         """RuntimeError where `assign` would refuse the target, whatever the value, because of its history, and of its
         `memory`; a script knows later."""
 
-    def resize(self, target: Any, result: Any) -> Any:
-        """Give a tensor that `result` is about to overwrite memory of its shape; returns it. A script may refuse."""
+    def resize(self, target: Any, result: Any, operands: Sequence[Any] = ()) -> Any:
+        """Give a tensor that `result` is about to overwrite memory of its shape; returns it. A script may refuse.
+
+        The memory lies as that of the operands of which the result is computed element by element, if any are given.
+        """
 
     def become(self, target: Any, view: Callable[[], Any]) -> Any:
         """Make `target` what `view()`, a view of all of it, is, on the same memory; returns it. A script may refuse."""

@@ -168,10 +168,10 @@ class BatchBackend:
             return target
         return self.around.become(target, view)
 
-    def resize(self, target: Any, result: Any) -> Any:
+    def resize(self, target: Any, result: Any, operands: Sequence[Any] = ()) -> Any:
         if self.has(target) or self.has(result):
             raise RuntimeError("vmap: an item of a batch cannot be the `out` of a result of another shape")
-        return self.around.resize(target, result)
+        return self.around.resize(target, result, operands)
 
     def update(self, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if any(isinstance(x, Batched) for x in (target, *args, *kwargs.values())):

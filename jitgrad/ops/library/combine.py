@@ -7,13 +7,15 @@ from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, converted, create, expand_to, floating,
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, converted, create, expand_to,
                                       not_implemented, require_broadcast, require_tensor, result_dtype)
 from jitgrad.ops.library.elements.parts import complex, conj_physical, imag, real
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import require_same_dtype
 from jitgrad.ops.library.linear_algebra.linalg import added, bmm
 from jitgrad.ops.library.order import to_end
+from jitgrad.ops.library.pointwise import clamp
+from jitgrad.ops.library.reduce import sum
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import clone, take_slice
 from jitgrad.ops.library.sizes import (axis, is_empty, is_one, maximum, product, require, require_equal, require_slice,
@@ -190,20 +192,22 @@ def cov(input: AnyTensor[Tensor], *, correction: int = 1, fweights: AnyTensor[Te
     if input.dtype is bool_:
         raise RuntimeError("cov(): bool dtype is not supported for input")
     x: Any = input if input.ndim == 2 else apply("reshape", input, shape=(1, product(input.shape)))
-    x = cast(x, floating(x.dtype))
-    if fweights is None and aweights is None:
-        centred = lower(x - apply("mean", x, axes=(1,), keepdim=True))
-        products = apply("matmul", centred, apply("permute", conj_physical(centred), axes=(1, 0)))
-        products = products / maximum(x.shape[1] - correction, 0)
-    else:
-        products = _weighted_cov(x, _weights(x, fweights, aweights), correction, aweights)
+    w = _weights(x, fweights, aweights)
+    weighted, count = (x, x.shape[1]) if w is None else (x * w, sum(w))
+    off: Any = correction
+    if aweights is not None and correction != 0:
+        off = sum(w * apply("reshape", aweights, shape=(x.shape[1],))) * correction / count
+    freedom = maximum(count - off, 0) if w is None else clamp(count - off, min=0)
+    centred = x - apply("unsqueeze", sum(weighted, 1) / count, axis=1)
+    other = conj_physical(centred if w is None else centred * w)
+    products = apply("matmul", lower(centred), apply("permute", lower(other), axes=(1, 0))) / freedom
     if input.ndim < 2 or is_one(input.shape[0]):
         return apply("reshape", products, shape=())
     return products
 
 
 def _weights(x: Any, frequencies: Any, weights: Any) -> Any:
-    """How much each observation counts, in the dtype of x. RuntimeError as torch's for what is no weight."""
+    """How much each observation counts, or None. RuntimeError as torch's for what is no weight."""
     for name, w, wanted in (("fweights", frequencies, "integral"), ("aweights", weights, "floating point")):
         if w is None:
             continue
@@ -217,19 +221,12 @@ def _weights(x: Any, frequencies: Any, weights: Any) -> Any:
         require_equal(product(w.shape), x.shape[1], partial(str, message))
         require(backend().item(apply("all", apply("ge", w, as_operand(0, w.dtype)), axes=tuple(range(w.ndim)),
                                      keepdim=False)), RuntimeError, f"cov(): {name} cannot be negative")
-    found = [apply("reshape", cast(w, x.dtype), shape=(x.shape[1],)) for w in (frequencies, weights) if w is not None]
-    return found[0] if len(found) == 1 else found[0] * found[1]
-
-
-def _weighted_cov(x: Any, w: Any, correction: int, weights: Any) -> Any:
-    """The covariances of rows whose columns count w times."""
-    total = apply("sum", w, axes=(0,), keepdim=False)
-    centred = x - apply("sum", x * w, axes=(1,), keepdim=True) / total
-    squares = w if weights is None else w * cast(apply("reshape", weights, shape=w.shape), x.dtype)
-    off = correction if weights is None else apply("sum", squares, axes=(0,), keepdim=False) / total * correction
-    divisor = real(total - off)
-    products = apply("matmul", lower(centred * w), apply("permute", lower(conj_physical(centred)), axes=(1, 0)))
-    return products / cast(apply("clamp_min", divisor, as_operand(0, divisor.dtype)), products.dtype)
+    given = [apply("reshape", w, shape=(x.shape[1],)) for w in (frequencies, weights) if w is not None]
+    if not given:
+        return None
+    found = given[0] if len(given) == 1 else given[0] * given[1]
+    require(backend().item(sum(found)) != 0, RuntimeError, "cov(): weights sum to zero, can't be normalized")
+    return found
 
 
 def corrcoef(input: AnyTensor[Tensor]) -> Tensor:

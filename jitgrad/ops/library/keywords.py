@@ -376,8 +376,10 @@ class Completed:
                 require_castable((result,), targets, "torch.cat(): input types", TypeError)
         for option, value in options.items():
             result = _optional(self.name, option, value, result)
-        return result if out is None else deliver(out, result, exact)
-
+        if out is None:
+            return result
+        each = self.name in OPS and OPS[self.name].kind is POINTWISE
+        return deliver(out, result, exact, [v for v in given.values() if isinstance(v, AnyTensor)] if each else ())
 
     def _require_out(self, targets: Sequence[Any], x: Any, exact: bool, operands: Sequence[Any]) -> None:
         """What torch asks of `out` before it looks for a kernel: that nothing has a gradient, of pointwise operations
@@ -422,9 +424,10 @@ def _require_no_gradient(function: str, operands: Sequence[Any]) -> None:
                                "differentiation, but one of the arguments requires grad.")
 
 
-def deliver(out: Any, result: Any, exact: bool = False) -> Any:
+def deliver(out: Any, result: Any, exact: bool = False, operands: Sequence[Any] = ()) -> Any:
     """Write a result, or a tuple of results, to `out`, which gets its shape; returns out, as the result is built.
 
+    Memory that `out` gets lies as that of the operands of which the result is computed element by element.
     Raises RuntimeError where out's dtype cannot hold the result's, or with `exact` is another.
     """
     if isinstance(result, tuple):
@@ -435,5 +438,5 @@ def deliver(out: Any, result: Any, exact: bool = False) -> Any:
     if exact and out.dtype is not result.dtype:
         raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead")
     if not same_shape(out.shape, result.shape):
-        out = backend().resize(out, result)
+        out = backend().resize(out, result, operands)
     return write(out, result)

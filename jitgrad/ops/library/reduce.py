@@ -157,13 +157,16 @@ def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepd
     """The variance over dim; the divisor is the count less `correction` (1, or 0 with unbiased=False)."""
     dim, unbiased = _split_unbiased(dim, unbiased)
     require_axes(dim, keepdim)
-    if input.dtype.is_complex:
-        re, im = [var(apply(part, input), dim, unbiased, keepdim, correction=correction) for part in ("real", "imag")]
-        return apply("add", re, im)
-    if not input.dtype.is_floating_point:
-        raise RuntimeError("std and var: only support floating point and complex dtypes")
-    return apply("var", input, axes=axes(dim, input.ndim), keepdim=flag(keepdim),
-                 correction=int(unbiased) if correction is None else static_number(correction))
+    require(input.dtype.is_floating_point or input.dtype.is_complex, RuntimeError,
+            "std and var: only support floating point and complex dtypes")
+    whole = dim is None or not input.ndim
+    attrs = {"axes": axes(dim, input.ndim), "keepdim": flag(keepdim),
+             "correction": int(unbiased) if correction is None else static_number(correction)}
+    if not input.dtype.is_complex:
+        return apply("var", input, **attrs, limit=math.inf if whole else None)
+    re, im = [apply("var", apply(part, input), **attrs, limit=limit if whole else None)
+              for part, limit in (("real", math.inf), ("imag", 0.0))]  # that limit is a real number in torch
+    return apply("add", re, im)
 
 
 def _root_of_spread(x: Any) -> Any:

@@ -55,6 +55,8 @@ _ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
 
 def _root_vjp(F: Any, g: Any, y: Any, x: Any, exponent: float) -> tuple[Any]:
     r = F.reciprocal(x) if exponent == -1.0 else F.rsqrt(x)
+    if exponent == -0.5 and not is_complex(x):  # x ** -1.5 has no sign at -0, and is 0 at -inf
+        r = F.where(F.eq(x, -math.inf), 0.0, F.abs(r))
     return (g * ((r if exponent == 0.5 else r * r if exponent == -1.0 else r * r * r) * exponent),)
 
 

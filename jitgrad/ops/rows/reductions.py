@@ -90,26 +90,23 @@ _reduce("mean", "The mean over axes.", _mean, compose=lambda F, x, axes, keepdim
         vjp=lambda F, g, y, x, axes, keepdim: (F.unreduce(g / F.count(x, axes), x, axes, keepdim),))
 
 
-def _divisor(F: Any, x: Any, axes: tuple[int, ...], correction: float) -> Any:
-    return F.maximum(F.count(x, axes) - correction, 0.0)
-
-
-def _var(F: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float) -> Any:
+def _var(F: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float, limit: float | None = None) -> Any:
     d = x - F.mean(x, axes=axes, keepdim=True)
-    return F.sum(d * d, axes=axes, keepdim=keepdim) / _divisor(F, x, axes, correction)
+    return F.sum(d * d, axes=axes, keepdim=keepdim) / F.maximum(F.count(x, axes) - correction, 0.0)
 
 
-def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any]:
+def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float,
+             limit: float | None = None) -> tuple[Any]:
     d = x - F.mean(x, axes=axes, keepdim=True)
-    if correction and len(axes) < len(x.shape):  # along some axes torch's divisor may be negative here
-        divisor = F.count(x, axes) - correction
-    else:
-        divisor = _divisor(F, x, axes, correction)
-        if correction:  # without degrees of freedom the slope is infinite, as in torch
-            d = F.where(F.eq(divisor, 0.0), F.abs(d), d)
-    return (F.unreduce(g * 2.0 / divisor, x, axes, keepdim) * d,)
+    freedom = F.count(x, axes) - correction
+    factor = 2.0 / freedom
+    if limit is not None and correction:
+        free = F.gt(freedom, 0.0)
+        factor, d = F.where(free, factor, limit), F.where(free, d, F.abs(F.sign(d)))
+    return (F.unreduce(g * factor, x, axes, keepdim) * d,)
 
 
+# `limit` is the slope without degrees of freedom where all axes are meant; along given ones it is what the formula has
 _reduce("var", "The mean squared distance from the mean, with `correction` taken off the divisor.", compose=_var,
         vjp=_var_vjp, samples=_samples({"correction": 0}, {"correction": 1}))
 register("sum_to", 1, REDUCE, "x summed over the axes along which `shape` was repeated to x's shape.", dtypes="any",

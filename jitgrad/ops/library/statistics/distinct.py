@@ -54,7 +54,7 @@ def _rows(input: Any, dim: int | None) -> tuple[Any, Callable[[Any], Any]]:
 def _sorting(x: Any) -> Any:
     """The places that sort rows, by their first element, then the next."""
     if x.ndim == 1:
-        return apply("argsort", x, axis=0, descending=False, stable=True)
+        return apply("argsort", x, axis=0, descending=False, stable=False)  # each NaN is one, in the order of `sort`
     length = product(x.shape[1:])
     if not isinstance(length, int):
         raise NotImplementedError("unique() along a dim of a tensor whose other sizes are known at run time only")

@@ -277,7 +277,7 @@ class SymbolicBackend(complex.Conjugates):
         raise UnsupportedCall("a tensor that changes its own shape", self.context.span(),
                               hint="assign the view to a name: `x = x.unsqueeze(0)` instead of `x.unsqueeze_(0)`")
 
-    def resize(self, target: SymTensor, result: Any) -> SymTensor:
+    def resize(self, target: SymTensor, result: Any, operands: Sequence[Any] = ()) -> SymTensor:
         """A tensor of the script without elements becomes one of that shape, under all its names. Else sizes that may
         be equal are checked at run time: a script does not give a tensor other memory.
         """

@@ -1,0 +1,95 @@
+"""What random programs beside PyTorch found: each answer is PyTorch's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitgrad as t
+
+INF, NAN = math.inf, math.nan
+
+
+def slopes(f: Callable[[Any], Any], numbers: Any, dtype: Any = t.float32) -> Any:
+    """The gradient of a sum."""
+    x = t.tensor(numbers, dtype=dtype, requires_grad=True)
+    f(x).sum().backward()
+    return x.grad.numpy()
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize(("numbers", "correction", "found"), [
+    ([1.0, 3.0, 2.0], 3, [INF, INF, NAN]), ([1.0, 3.0, 2.0], 4, [INF, INF, NAN]), ([2.0], 1, [NAN]),
+    ([1 + 2j, 3], 2, [INF, INF]), ([2j], 1, [NAN])])
+def test_variances_without_degrees_of_freedom(numbers: Any, correction: int, found: Any, scripted: bool) -> None:
+    def f(x: Any) -> Any:
+        return t.var(x, correction=correction)
+
+    is_complex = np.iscomplexobj(np.array(numbers))
+    grad = slopes(t.script(f) if scripted else f, numbers, t.complex64 if is_complex else t.float32)
+    np.testing.assert_array_equal(grad.real, found)
+    np.testing.assert_array_equal(grad.imag, np.zeros(len(found)))
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_variances_along_axes_divide_by_what_is_left(scripted: bool) -> None:
+    def f(x: Any) -> Any:
+        return t.var(x, 0, correction=3)
+
+    assert slopes(t.script(f) if scripted else f, [1.0, 3.0]).tolist() == [2.0, -2.0]
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_slopes_of_inverse_roots_have_no_sign_at_zero(scripted: bool) -> None:
+    def f(x: Any) -> Any:
+        return x ** -0.5
+
+    grad = slopes(t.script(f) if scripted else f, [-0.0, 0.0, -INF, 4.0], t.float64)
+    assert grad.tolist() == [-INF, -INF, 0.0, -0.0625]
+
+
+def test_covariances_are_of_the_dtype_of_rows_and_weights() -> None:
+    x, w = t.tensor([[1.0, 2, 3], [4, 5, 7]]), t.tensor([0.5, 1.0, 2.0])
+    for d in (t.float16, t.bfloat16):
+        found = t.cov(x.to(d), aweights=w)
+        assert found.dtype is t.float32
+        np.testing.assert_allclose(found.numpy(), [[13 / 14, 1.5], [1.5, 2.5]], rtol=1e-6)
+        assert t.cov(x.to(d), fweights=t.tensor([1, 2, 3])).dtype is d
+    assert t.cov(x, aweights=w.double()).dtype is t.float64
+    with pytest.raises(RuntimeError, match="weights sum to zero"):
+        t.cov(x, fweights=t.tensor([0, 0, 0]))
+
+
+def test_covariances_of_integers_begin_with_their_sums() -> None:
+    found = t.cov(t.tensor([[1, 2**62, 2**62, 5], [3, -2**62, 7, 2**62]]))
+    np.testing.assert_allclose(found.numpy(), [[3.5446079e37, -7.0892162e36], [-7.0892162e36, 1.4178432e37]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_each_nan_is_one_in_the_order_of_sort(scripted: bool) -> None:
+    def f(x: Any) -> Any:
+        return t.unique(x, return_inverse=True)
+
+    x = t.tensor([NAN, 1.0, NAN, 2.0] * 10, dtype=t.float64)
+    values, inverse = (t.script(f) if scripted else f)(x)
+    assert len(values) == 22
+    order = [p for p in t.sort(x).indices.tolist() if p % 2 == 0]
+    assert [inverse[p].item() for p in order] == [*range(2, 22)]
+
+
+@pytest.mark.parametrize(("call", "strides"), [
+    (lambda o: t.ceil(t.ones(4, 4, dtype=t.int64).t(), out=o), (1, 4)),
+    (lambda o: t.erf(t.ones(2, 3, 2).permute(1, 2, 0), out=o), (2, 1, 6)),
+    (lambda o: t.ne(t.ones(4, 4, 4).permute(2, 1, 0), t.ones(4, 4, 4), out=o), (1, 4, 16)),
+    (lambda o: t.ne(t.ones(4, 4, 4), t.ones(4, 4, 4).permute(2, 1, 0), out=o), (16, 4, 1)),
+    (lambda o: t.add(t.ones(3, 1, 4), t.ones(4, 4).t(), out=o), (16, 1, 4)),
+    (lambda o: t.logical_or(t.ones(2, 1, 2).expand(2, 4, 2), t.ones(2, 4, 1), out=o), (8, 2, 1))])
+def test_memory_that_out_gets_lies_as_that_of_the_operands(call: Any, strides: tuple[int, ...]) -> None:
+    out = t.zeros(0, dtype=t.int64 if strides == (1, 4) else t.float32)
+    assert call(out) is out
+    assert out.stride() == strides
+    assert (out == call(t.zeros(out.shape, dtype=out.dtype))).all()
