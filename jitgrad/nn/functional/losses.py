@@ -91,7 +91,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Legacy = None, r
     reduction = _classes.reduction_of(size_average, reduce, reduction, input, target)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    if not (input.dtype.is_floating_point or target.dtype.is_floating_point) and beta == 0:  # which integers have
+    if not jitgrad.result_type(input, target).is_floating_point and beta == 0:  # which other dtypes have
         return l1_loss(input, target, reduction=reduction)
     input, target = _promoted("smooth_l1", input, target)
     d = jitgrad.abs(input - target)

@@ -8,7 +8,7 @@ from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, select_number
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, floating, inplace, named, not_implemented,
-                                      number_type, require_floating, require_tensor, written_operand)
+                                      require_floating, require_tensor, written_operand)
 from jitgrad.ops.library.elementary import abs, sigmoid, tanh
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.pointwise import add, clamp, div, mul, sub
@@ -182,8 +182,8 @@ def threshold(input: AnyTensor[Tensor], threshold: Number, value: Number) -> Ten
     """input where it is above the threshold, else value."""
     if require_tensor("threshold", input).dtype is bool_:
         raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
-    for x in (threshold, value):
-        number_type(x)  # TypeError for what is none
+    (as_operand if input.dtype.is_half else written_operand)(threshold, input.dtype)  # numbers that the dtype holds
+    written_operand(value, input.dtype)
     if _dynamic(threshold, value) or not input.dtype.is_floating_point:
         return _choose(input, "le", threshold, written_operand(value, input.dtype), input)
     return apply("threshold", input, threshold=threshold, value=value)

@@ -7,8 +7,8 @@ from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, converted, create, expand_to,
-                                      not_implemented, require_broadcast, require_tensor, result_dtype)
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, converted, create, expand_to, not_implemented,
+                                      require_broadcast, require_tensor, result_dtype)
 from jitgrad.ops.library.elements.parts import complex, conj_physical, imag, real
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import require_same_dtype

@@ -206,6 +206,8 @@ def pow(input: Any, exponent: Any) -> Any:
                 return apply("square", x) if exponent == 2 else _cube(x)
             if d.is_inexact and exponent in _ROOTS:
                 return apply("root", x, exponent=float(exponent))
+            if d.is_half or not d.is_inexact:
+                return apply("pow", x, written_operand(exponent, d))
     if d is bool_:  # a ** b is a >= b there
         if isinstance(input, AnyTensor) and isinstance(exponent, AnyTensor):
             raise not_implemented("pow", d, input, exponent)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jitgrad as t
+import jitgrad.nn.functional as F
 
 INF, NAN = math.inf, math.nan
 
@@ -93,3 +94,7 @@ def test_memory_that_out_gets_lies_as_that_of_the_operands(call: Any, strides: t
     assert call(out) is out
     assert out.stride() == strides
     assert (out == call(t.zeros(out.shape, dtype=out.dtype))).all()
+
+
+def test_without_a_beta_a_smooth_loss_is_that_of_complex_numbers_too() -> None:
+    assert F.smooth_l1_loss(t.tensor([3 + 4j]), t.tensor([0.0]), beta=0.0).item() == 5.0

@@ -74,6 +74,19 @@ FIRST = {
         t.arange(t.ones(2, 4))
         x.sum(0, requires_grad=True)""",
     RuntimeError: """
+        t.tensor([1, 2], dtype=t.uint8) ** 300
+        t.ones(2).half() ** 1e6
+        t.threshold(t.ones(2), 1j, -2)
+        t.threshold(t.ones(2), 0, 2j)
+        t.threshold(t.ones(2).byte(), 300, 2)
+        t.ones(2, 2).bool().scatter_reduce(0, t.zeros(2, 2).long(), t.ones(2, 2), "mean")
+        t.index_add(t.tensor(1j), 0, t.tensor([0, 0]), t.tensor(1))
+        t.histogramdd(t.ones(2, 3).long(), [2, 2, 2], (-1.0, 1.0))
+        t.histogramdd(t.ones(2, 3), [2, 2])
+        t.histogramdd(t.ones(2, 3), [t.ones(2).long()] * 3)
+        t.histogram(t.ones(3).long(), 0)
+        t.histogram(t.ones(3), 2, range=(1.0,))
+        t.histc(t.ones(3).long(), 3, 2, 1.0)
         F.mse_loss(x, t.ones(4), reduction="nonsense")
         F.conv1d(t.ones(1, 2, 3) * 1j, t.ones(2, 2, 2) * 1j, t.ones(2))
         t.view_as_real(z.conj())
@@ -189,6 +202,7 @@ FIRST = {
         t.ones(0, 2).index_put_((t.tensor([0]),), x.double())
         x.index_fill(5, t.tensor([0], dtype=t.int32), 1)""",
     ValueError: """
+        t.ones(3, 4)[t.tensor([0.5]), ::0]
         F.kl_div(i, x, reduction="nonsense")
         F.nll_loss(t.ones(2, 3), t.ones(3).long(), reduction="nonsense")
         F.mse_loss(x.bool(), x.bool(), reduction="nonsense")
@@ -209,13 +223,28 @@ def test_the_first_fault_is_named(error: type[Exception], call: str) -> None:
     assert next(c for c in type(info.value).__mro__ if c.__module__ == "builtins") is error, info.value
 
 
-def test_scripts_too_ask_whether_memory_may_be_written_before_they_look_at_axes() -> None:
+@pytest.mark.parametrize(("write", "error", "said"), [
+    (lambda x, y: x.scatter_add_(-3, t.zeros(3, 3, 4, dtype=t.int64), y), IndexError, "Dimension out of range"),
+    (lambda x, y: x.index_add_(0, t.tensor([0, 1]), y), RuntimeError, "Number of indices"),
+    (lambda x, y: x.masked_fill_(t.ones(7, dtype=t.bool), 1.0), RuntimeError, "must match the size"),
+    (lambda x, y: x.index_fill_(0, t.tensor([[0]]), 1.0), RuntimeError, "has to be a vector"),
+    (lambda x, y: x.add_(t.ones(7)), RuntimeError, "more than one element of the written-to tensor")])
+def test_writes_at_indices_look_at_memory_last(write: Any, error: type[Exception], said: str) -> None:
     def f(x: Any, y: Any) -> Any:
-        return x.expand(3, 3, 4).scatter_add_(-3, t.zeros(3, 3, 4, dtype=t.int64), y)
+        return write(x.expand(3, 3, 4), y)
 
     for run in (f, t.script(f)):
-        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        with pytest.raises(error, match=said):
             run(t.ones(1, 3, 4), t.ones(3, 4))
+
+
+@pytest.mark.parametrize("key", [t.tensor([5]), (..., t.tensor([0, 1, 2, 9]))])
+def test_values_that_do_not_fit_are_named_before_indices_out_of_bounds(key: Any) -> None:
+    with pytest.raises(RuntimeError, match="shape mismatch: value tensor"):
+        t.ones(2, 3)[key] = t.ones(5, 5)
+    if isinstance(key, t.Tensor):
+        with pytest.raises(RuntimeError, match="shape mismatch: value tensor"):
+            t.ones(2, 3).index_put_((key,), t.ones(5, 5))
 
 
 @pytest.mark.parametrize("write", [

@@ -7,7 +7,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, as_operand, cast, expand_to, not_implemented
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import vector_norm
-from jitgrad.ops.library.shapes.gather import require_slices, scatter_reduce
+from jitgrad.ops.library.shapes.gather import require_one_dtype, require_slices, scatter_reduce
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.sizes import axis, require, require_equal, text
 
@@ -45,9 +45,7 @@ def index_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], s
     if index.ndim > 1:
         raise IndexError("index_reduce(): Index is supposed to be a vector, but got dim: "
                          f"{index.ndim} with type: {index.dtype.word} and size: {list(index.shape)}")
-    if source.dtype is not input.dtype:
-        raise RuntimeError(f"index_reduce(): self and source expected to have the same dtype, but got (self) "
-                           f"{input.dtype} and (source) {source.dtype}")
+    require_one_dtype("index_reduce_", input, source)
     a = axis(dim, input.ndim)
     require_slices("index_reduce_", a, index.shape[0] if index.ndim else 1, source)
 

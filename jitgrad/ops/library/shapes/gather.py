@@ -11,7 +11,8 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, e
                                       require_tensor, written_operand)
 from jitgrad.ops.library.elements.filling import filling, wrapped
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices, one_element
+from jitgrad.ops.library.shapes.indexing import (checked_indices, index_put_value, mask_indices, one_element,
+                                                 require_value)
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (axis, is_empty, is_one, joined, maximum, minimum, product, require,
                                        require_equal, same_shape, same_size, size_of, text)
@@ -71,12 +72,11 @@ def _require_fitting(name: str, input: Any, a: int, index: Any, src: Any, one: b
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
     if index.ndim != input.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    ranks = "Index tensor must have the same number of dimensions as src tensor"
     for k, n in enumerate(index.shape if src.ndim < index.ndim and not one else ()):  # torch looks as far as sizes fit
-        m = src.shape[axis(k, src.ndim)]
-        if isinstance(n, int) and isinstance(m, int) and n > m:
-            break
+        require(n <= src.shape[axis(k, src.ndim)], RuntimeError, ranks)
     if index.ndim != src.ndim:
-        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+        raise RuntimeError(ranks)
     for k, n in enumerate(index.shape):
         limits = (src.shape[k],) if k == a else (input.shape[k], src.shape[k])
         for m in limits:
@@ -158,8 +158,6 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
                            + str(reduce))
     ones, zeros = _repeated(1, input, tuple(index.shape)), _repeated(0, input, tuple(input.shape))
     count = _scatter("scatter_add", zeros, dim, index, ones)
-    if reduce == "mean" and input.dtype is bool_:
-        raise NotImplementedError('"scatter_gather_tensor_cpu_reduce_mean" not implemented for \'Bool\'')
     base = input
     if not include_self:
         untouched = apply("eq", count, as_operand(0, input.dtype))
@@ -167,6 +165,8 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
     total = _scatter("scatter_add", base, dim, index, src)
     if reduce == "sum":
         return total
+    if input.dtype is bool_:
+        raise NotImplementedError('"scatter_gather_tensor_cpu_reduce_mean" not implemented for \'Bool\'')
     one = as_operand(1, input.dtype)
     count = apply("add", count, one) if include_self else apply("maximum", count, one)
     return apply("div" if input.dtype.is_inexact else "floor_divide", total, count)
@@ -229,14 +229,18 @@ def index_select(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]) -
 def _put_slices(fn: str, input: Any, a: int, index: Any, source: Any, accumulate: bool) -> Any:
     """input with the slices of source, of its dtype, written or added; a tensor without axes counts as a vector."""
     i = _vector(fn, index)
-    if source.dtype is not input.dtype:
-        raise RuntimeError(f"{fn}(): self and source expected to have the same dtype, but got (self) "
-                           f"{input.dtype.word} and (source) {source.dtype.word}")
+    require_one_dtype(fn, input, source)
     x = _at_least_vector(input)
     i = checked_indices(i, x.shape[a], a, negative=False,
                         error=RuntimeError if accumulate and input.ndim > 1 else IndexError)
     put = apply("index_put", x, source, i, axes=(a,), accumulate=accumulate)
     return put if input.ndim else apply("reshape", put, shape=())
+
+
+def require_one_dtype(fn: str, input: Any, source: Any) -> None:
+    if source.dtype is not input.dtype:
+        raise RuntimeError(f"{fn}(): self and source expected to have the same dtype, but got (self) "
+                           f"{input.dtype.word} and (source) {source.dtype.word}")
 
 
 def require_slices(fn: str, a: int, count: Any, source: Any) -> None:
@@ -253,6 +257,7 @@ def index_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sour
               alpha: Number = 1) -> Tensor:
     """input with alpha times the slices of source added at the index vector, along dim."""
     a, i = axis(dim, input.ndim), _vector("index_add", index)
+    require_one_dtype("index_add_", input, source)
     require_slices("index_add_", a, i.shape[0], source)
     if source.ndim != input.ndim:
         raise RuntimeError("source tensor shape must match self tensor shape, excluding the specified dimension. Got "
@@ -286,9 +291,7 @@ def index_copy(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sou
                          f"Source dimensionality ({source.ndim}), destination dimensionality ({input.ndim})")
     if index.dtype is not int64:
         raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index.dtype.word}")
-    if source.dtype is not input.dtype:
-        raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
-                           f"{input.dtype.word} and (source) {source.dtype.word}")
+    require_one_dtype("index_copy_", input, source)
     if (not input.ndim and source.ndim > 1) or (not source.ndim and input.ndim > 1):
         raise RuntimeError("index_copy_(): Source/destination tensor must have same slice shapes.")
     for k, (p, q) in enumerate(zip(source.shape, input.shape, strict=False)):
@@ -350,7 +353,12 @@ def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], va
                                             "the indexed tensor", IndexError)
             found.extend(mask_indices(cast(i, bool_)))
         else:
-            found.append(checked_indices(i, input.shape[len(found)], len(found)))
+            try:
+                found.append(checked_indices(i, input.shape[len(found)], len(found)))
+            except IndexError:
+                if all(i.dtype not in (bool_, uint8) for i in indices):
+                    require_value(input, [*indices], tuple(range(len(indices))), values)
+                raise
     return index_put_value(input, found, tuple(range(len(found))), values, accumulate)
 
 

@@ -80,7 +80,7 @@ class _Advanced:
     __slots__ = ("axes", "fits", "indices", "mask")
 
     def __init__(self) -> None:
-        self.fits: list[Callable[[], None]] = []  # torch looks at the shapes of masks at the end
+        self.fits: list[Callable[[], None]] = []  # torch looks at dtypes and the shapes of masks at the end
         self.axes: list[int] = []
         #: thunks, as a write through a mask needs no positions; and below what elements must be, on which axis
         self.indices: list[tuple[Callable[[], Any], Any, int]] = []
@@ -105,7 +105,7 @@ class _Advanced:
                              + ", ".join([text(i.shape) for i in found])) from None
 
     def require_fit(self) -> None:
-        """IndexError where a mask has not the shape of the axes that it takes."""
+        """IndexError for a tensor of floats, and where a mask has not the shape of the axes that it takes."""
         for fit in self.fits:
             fit()
 
@@ -219,17 +219,19 @@ def _flag(view: Any, a: int, flag: bool, advanced: _Advanced) -> Any:
     return apply("unsqueeze", view, axis=a)
 
 
+def _refuse_dtype() -> None:
+    raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+
+
 def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advanced) -> tuple[Any, int, int]:
     """A tensor in a key: the view, and the axes (of the view, of the tensor) after it."""
     d = item.dtype
-    if d.is_inexact:
-        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if d is not bool_ and d is not uint8:
-        if item.ndim == 0 and not isinstance(item, Batched):
+        if item.ndim == 0 and not d.is_inexact and not isinstance(item, Batched):
             index = wrap_index(backend().item(item), view.shape[a], original)
             return apply("select", view, axis=a, index=index), a, original + 1
         if d is not int64 and d is not int32:
-            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+            advanced.fits.append(_refuse_dtype)
         n = view.shape[a]
         advanced.axes.append(a)
         advanced.indices.append((lambda: item, n, original))
@@ -382,7 +384,7 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
     try:
         _set_chosen(x, view, advanced, given, value)
     except IndexError:
-        backend().require_writable(x)  # which torch asks first
+        backend().require_writable(x, memory=False)  # which torch asks first
         raise
 
 
@@ -407,7 +409,13 @@ def _set_chosen(x: Any, view: Any, advanced: _Advanced, given: Any, value: Any) 
                                f"the destination and {given.dtype.word} for the source.")
         if not backend().apart(view, [given]):
             raise RuntimeError(SHARED)
-    put(view, advanced.tensors(view), tuple(advanced.axes), value, accumulate=False)
+    axes = tuple(advanced.axes)
+    try:
+        indices = advanced.tensors(view)
+    except IndexError:
+        require_value(view, [i() for i, _, _ in advanced.indices], axes, value)
+        raise
+    put(view, indices, axes, value, accumulate=False)
 
 
 def put(view: Any, indices: list[Any], axes: tuple[int, ...], value: Any, *, accumulate: bool) -> Any:
@@ -418,9 +426,21 @@ def put(view: Any, indices: list[Any], axes: tuple[int, ...], value: Any, *, acc
 
 def index_put_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: Any, accumulate: bool) -> Any:
     """x with value written (or added) at checked index tensors."""
-    rank = max([i.ndim for i in indices]) + x.ndim - len(axes)
-    if value.ndim > rank:
-        target = index_result_shape(tuple(x.shape), [tuple(i.shape) for i in indices], axes)
+    if value.ndim > max([i.ndim for i in indices]) + x.ndim - len(axes):
+        require_value(x, indices, axes, value)
+    return apply("index_put", x, value, *indices, axes=axes, accumulate=accumulate)
+
+
+def require_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: Any) -> None:
+    """RuntimeError where a value does not broadcast to what indices choose: torch looks at that before their elements.
+
+    Sizes of the run are left to it, and so are indices that do not broadcast.
+    """
+    shapes = [tuple(i.shape) for i in indices]
+    if any(not isinstance(n, int) for shape in (x.shape, value.shape, *shapes) for n in shape):
+        return
+    target = index_result_shape(tuple(x.shape), shapes, axes)
+    ends = zip(reversed(value.shape), reversed(target), strict=False)
+    if value.ndim > len(target) or any(m not in (1, n) for m, n in ends):
         raise RuntimeError(f"shape mismatch: value tensor of shape {text(value.shape)} cannot be broadcast to indexing "
                            f"result of shape {text(target)}")
-    return apply("index_put", x, value, *indices, axes=axes, accumulate=accumulate)

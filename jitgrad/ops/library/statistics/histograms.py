@@ -43,7 +43,6 @@ def histc(input: AnyTensor[Tensor], bins: Any = 100, min: Number = 0, max: Numbe
 
     Without bounds, or equal ones, those of the elements. RuntimeError for bins below 1 or bounds that are not finite.
     """
-    d = require_floating("histc", input.dtype)
     bins = size_of(bins)
     require(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got ", bins, " for dimension 0")
     x: Any = apply("reshape", input, shape=(product(input.shape),))
@@ -51,6 +50,7 @@ def histc(input: AnyTensor[Tensor], bins: Any = 100, min: Number = 0, max: Numbe
     for end in (low, high):
         require(end - end == 0, RuntimeError, "torch.histc: range of [", low, ", ", high, "] is not finite")
     require(low < high, RuntimeError, "torch.histc: max must be larger than min")
+    d = require_floating("histc", input.dtype)
     inside = apply("logical_and", apply("ge", x, as_operand(low, d)), apply("le", x, as_operand(high, d)))
     place = cast(apply("where", inside, (x - low) * (bins / (high - low)), as_operand(0.0, d)), int64)
     place = apply("minimum", place, as_operand(bins - 1, int64))
@@ -71,7 +71,13 @@ def _placed(x: Any, edges: Any) -> tuple[Any, Any]:
 def _edges(x: Any, bins: Any, range: Any, number: int) -> Any:
     """The edges of bins of axis `number`: given, or equally far apart between bounds, or the ends of the elements."""
     if isinstance(bins, AnyTensor):
+        if bins.dtype is not x.dtype:
+            raise RuntimeError("torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
+                               f"input with dtype {x.dtype.word} and bins for dimension {number} with dtype "
+                               f"{bins.dtype.word}")
         return bins
+    bins = size_of(bins)
+    require(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got ", bins, f" for dimension {number}")
     if range is not None:
         low, high = range
     else:
@@ -84,7 +90,7 @@ def _edges(x: Any, bins: Any, range: Any, number: int) -> Any:
             f" for dimension {number}")
     same = low == high
     low, high = select_number(same, low - 0.5, low), select_number(same, high + 0.5, high)
-    return linspace(low, high, size_of(bins) + 1, dtype=x.dtype, device=x.device)
+    return linspace(low, high, bins + 1, dtype=x.dtype, device=x.device)
 
 
 def _counted(columns: Sequence[Any], edges: Sequence[Any], weight: Any, density: bool) -> Any:
@@ -120,6 +126,12 @@ def _require_counted(d: dtype) -> None:
         raise NotImplementedError(f'"histogramdd" not implemented for \'{d.word}\'')
 
 
+def _require_range(range: Any, width: int) -> None:
+    if range is not None and len(range) != 2 * width:
+        raise RuntimeError(f"torch.histogramdd: for a {width}-dimensional histogram range should have {2 * width} "
+                           f"elements, but got {len(range)}")
+
+
 def histogram(input: AnyTensor[Tensor], bins: Any = 100, *, range: Any = None, weight: AnyTensor[Tensor] | None = None,
               density: bool = False) -> histogram_result:
     """Named (hist, bin_edges): the weight of the elements in each bin, the last of which has both its ends.
@@ -129,12 +141,10 @@ def histogram(input: AnyTensor[Tensor], bins: Any = 100, *, range: Any = None, w
         weight: what each element counts, of input's shape.
         density: whether the integral over the bins is 1.
     """
-    _require_counted(input.dtype)
     x = apply("reshape", input, shape=(product(input.shape),))
+    _require_range(range, 1)
     edges = _edges(x, bins, range, 0)
-    if edges.dtype is not x.dtype:
-        raise RuntimeError("torch.histogram(): input tensor and bins tensors should have the same dtype, but got input "
-                           f"with dtype {x.dtype.word} and bins with dtype {edges.dtype.word}")
+    _require_counted(input.dtype)
     return histogram_result(_counted([x], [edges], weight, bool(density)), edges)
 
 
@@ -144,18 +154,18 @@ def histogramdd(input: AnyTensor[Tensor], bins: Any, range: Any = None, weight: 
 
     bins: a number for each axis or for all, or edges for each; range: low and high of each axis, in order.
     """
-    _require_counted(input.dtype)
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     width = static_int(input.shape[-1])
-    if range is not None and len(range) != 2 * width:
-        raise RuntimeError(f"torch.histogramdd: for a {width}-dimensional histogram range should have {2 * width} "
-                           f"elements, but got {len(range)}")
+    _require_range(range, width)
     points = apply("reshape", input, shape=(product(input.shape[:-1]), width))
     columns = [apply("select", points, axis=1, index=k) for k in _numbers(width)]
     each = bins if isinstance(bins, (tuple, list)) else [bins] * width
+    if len(each) != width:
+        raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     spans = [None] * width if range is None else [(range[2 * k], range[2 * k + 1]) for k in _numbers(width)]
     edges = [_edges(x, b, s, k) for k, (x, b, s) in enumerate(zip(columns, each, spans, strict=True))]
+    _require_counted(input.dtype)
     return histogramdd_result(_counted(columns, edges, weight, bool(density)), tuple(edges))
 
 

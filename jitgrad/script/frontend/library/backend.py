@@ -206,7 +206,7 @@ class SymbolicBackend(complex.Conjugates):
 
     def mark(self, target: Any = None) -> int:
         if target is not None:
-            self.require_writable(target)
+            self.require_writable(target, memory=False)
         return next(NUMBERS)
 
     def assign(self, target: SymTensor, value: SymTensor, since: int | None = None) -> SymTensor:
