@@ -107,15 +107,26 @@ def _keep_overwritten(target: TapedArray, storage: Storage, last: Node, since: i
 
 
 def _make_writable(array: np.ndarray[Any, Any]) -> None:
-    """Unlock a view that NumPy made read-only although no two elements share memory (an `expand` that repeats none)."""
+    """Unlock a view that NumPy made read-only although no two elements share memory: an `expand` that repeats none, or
+    a part of one. What it is a view of is unlocked for a moment, all but the array whose memory it is."""
     if array.size and any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(OVERLAP)
     if type(array) is not np.ndarray:
         return
+    bases, base = [], array.base
+    while base is not None:
+        if isinstance(base, np.ndarray):
+            bases.append(base)
+        base = getattr(base, "base", None)
+    locked = [b for b in reversed(bases[:-1]) if not b.flags.writeable]
     try:
-        array.flags.writeable = True
+        for each in (*locked, array):
+            each.flags.writeable = True
     except ValueError:
         raise RuntimeError("the memory of this tensor is read-only: it belongs to a read-only ndarray") from None
+    finally:
+        for each in locked:
+            each.flags.writeable = False
 
 
 def apart(target: TapedArray, operands: Sequence[TapedArray]) -> bool:

@@ -301,3 +301,29 @@ def test_views_of_a_tensor_that_changed_its_shape_before_may_be_written() -> Non
     assert y.tolist() == [[1.0], [-1.0]]
     (y * 3).sum().backward()
     assert x.grad.tolist() == [[0.0, 0.0]]
+
+
+def test_empty_parts_are_where_their_elements_would_be() -> None:
+    x = jitgrad.arange(12.0).reshape(3, 4)
+    parts = [x.narrow(0, 3, 0), x.narrow(1, 4, 0), x[:, 2:2], x[2:1], x.tensor_split(5, 1)[-1], x[1:].narrow(1, 4, 0)]
+    assert [p.storage_offset() for p in parts] == [12, 4, 2, 8, 4, 8]
+    assert [x.diagonal(k).storage_offset() for k in (-4, -3, -2, 3, 4)] == [0, 0, 8, 3, 0]
+    assert x.narrow(0, 1, 0)[:, 2].as_strided((), ()).item() == 6
+    assert x.bfloat16()[:, 2:2].as_strided((), ()).item() == 2
+    leaf = jitgrad.ones(2, 3, requires_grad=True)
+    leaf[:, 1:1].sum().backward()
+    assert leaf.grad.tolist() == [[0.0] * 3] * 2
+
+
+def test_windows_of_a_part_of_an_expanded_tensor_may_be_written() -> None:
+    x = jitgrad.zeros(4, 1)
+    whole = x.expand(4, 3)
+    whole[:, 1:2].unfold(0, 2, 2).add_(1)
+    assert x.tolist() == [[1.0]] * 4
+    for part in (whole, whole.unfold(0, 2, 2)):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to"):
+            part.add_(1)
+    locked = np.zeros(4)
+    locked.flags.writeable = False
+    with pytest.raises(RuntimeError, match="read-only"):
+        jitgrad.from_numpy(locked).unfold(0, 2, 2).add_(1)

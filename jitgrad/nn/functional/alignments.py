@@ -40,6 +40,8 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: Number 
     _classes.require_wide("multi_margin_loss_cpu_kernel", input)
     if target.dtype is not jitgrad.int64:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype.word}")
+    if weight is not None and weight.dtype is not input.dtype:
+        raise RuntimeError(f"expected scalar type {input.dtype.word} but found {weight.dtype.word}")
     right = _classes.pick(input, target).unsqueeze(1)
     terms = margin - right + input
     terms = jitgrad.where(terms > 0, terms, 0.0)  # NaN is no loss, and there is no slope at 0

@@ -35,6 +35,13 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         float (..., L, Ev).
     """
     query, key, value, attn_mask = lower(query), lower(key), lower(value), lower(attn_mask)
+    if attn_mask is not None:
+        if attn_mask.dtype not in (jitgrad.bool, jitgrad.float32, query.dtype):
+            raise RuntimeError("Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+                               f"attn_mask.dtype: {attn_mask.dtype.c_name} and  query.dtype: {query.dtype.c_name} "
+                               "instead.")
+        if query.dtype.is_half and attn_mask.dtype == jitgrad.float32:
+            attn_mask = attn_mask.to(query.dtype)
     if enable_gqa:
         key = jitgrad.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
         value = jitgrad.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
@@ -66,8 +73,13 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (..., in), (out, in), (out,) give (..., out)."""
-    y = jitgrad.matmul(input, weight.t())
-    return y if bias is None else y + lower(bias)
+    y: Tensor = jitgrad.matmul(input, weight.t())
+    if bias is None:
+        return y
+    b: Tensor = lower(bias)
+    if b.dtype is not y.dtype:
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {b.dtype.word} and {weight.dtype.word}")
+    return y + b
 
 
 def _added(mask: Tensor | None, name: str, d: Any) -> Tensor | None:

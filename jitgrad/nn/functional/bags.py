@@ -59,6 +59,15 @@ def _rows(input: Tensor, weight: Tensor, padding_idx: int | None, max_norm: Numb
     return jitgrad.where((input == padding_idx).unsqueeze(-1), rows.detach(), rows)
 
 
+def _in_order(input: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Indices and rows, which old programs give the other way round. ValueError where the rows are no matrix."""
+    if weight.dtype is jitgrad.int64 and input.dtype.is_floating_point:
+        input, weight = weight, input
+    if weight.dim() != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
+    return input, weight
+
+
 def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: Number | None = None,
                   norm_type: Number = 2, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
                   per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
@@ -81,8 +90,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only "
                                   f"supported for mode='sum' (got mode='{mode}'). Please open a feature request on "
                                   "GitHub.")
-    if weight.dim() != 2:
-        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
+    input, weight = _in_order(input, weight)
     if input.dim() == 2:
         if input.dtype == jitgrad.bool:
             raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")

@@ -79,8 +79,9 @@ def masked_scatter(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], source: An
     if source.dtype is not input.dtype:
         raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got "
                            f"{input.dtype.name} and {source.dtype.name}")
-    shape = require_broadcast(input, mask) or tuple(input.shape)
-    input, m = expand_to(input, shape), expand_to(mask, shape)
+    shape = require_broadcast(input, mask)  # None of sizes of the run
+    input = apply("where", mask, input, input) if shape is None else expand_to(input, shape)
+    m = expand_to(mask, tuple(input.shape))
     line = apply("reshape", cast(m, int64), shape=(product(input.shape),))
     place = apply("mul", apply("sub", apply("cumsum", line, axis=0), line), line)
     values = apply("reshape", source, shape=(product(source.shape),))

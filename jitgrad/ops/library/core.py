@@ -404,16 +404,16 @@ def require_taken(name: str, target: Any, operands: Sequence[Any], broadcasts: b
         raise RuntimeError(f"output with shape {text(target.shape)} doesn't match the broadcast shape {text(shape)}")
 
 
-def _is_before_memory(error: Exception, x: Any, indices: bool) -> bool:
-    """Whether torch names a fault before one of x's memory: an axis, of writes at `indices` all but their bounds."""
-    rank, said = x.ndim or 1, str(error)
-    return " is out of bounds for dim" not in said if indices else f"[{-rank}, {rank - 1}], but got" in said
+def _is_before_memory(error: Exception, x: Any, what: str) -> bool:
+    """Whether torch names a fault before one of x's memory: of its "axis", of "sizes" (not of bounds) too, or "all"."""
+    said, ends = str(error), f"[{-(x.ndim or 1)}, {(x.ndim or 1) - 1}], but got"
+    return what == "all" or ends in said or (what == "sizes" and " is out of bounds for dim" not in said)
 
 
-def inplace(fn: Fn, apart: bool = False, broadcasts: bool = False, memory: bool = True) -> Fn:
+def inplace(fn: Fn, apart: bool = False, broadcasts: bool = False, first: str = "axis") -> Fn:
     """The in-place version of a library function: `add_` from `add`. Same signature; returns its first argument.
 
-    With `apart` (writes at indices) an operand in that memory is an error; without `memory` it is named after others.
+    With `apart` (writes at indices) an operand in that memory is an error. `first`: see `_is_before_memory`.
     """
     name = fn.__name__
 
@@ -433,7 +433,7 @@ def inplace(fn: Fn, apart: bool = False, broadcasts: bool = False, memory: bool 
             require_taken(name, input, (*args, *kwargs.values()), broadcasts)
             raise
         except (IndexError, RuntimeError, ValueError) as error:
-            backend().require_writable(input, memory=memory and not _is_before_memory(error, input, apart))
+            backend().require_writable(input, memory=not _is_before_memory(error, input, first))
             raise
         if apart and not backend().apart(input, [x for x in (*args, *kwargs.values()) if isinstance(x, AnyTensor)]):
             raise RuntimeError(SHARED)

@@ -17,8 +17,8 @@ from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
 from jitgrad.ops.library.shapes.join import cat
 from jitgrad.ops.library.shapes.shape import clone, take_slice
-from jitgrad.ops.library.sizes import (EVERY, axes, axis, flag, maximum, one_axis, product, require, require_axes,
-                                       static_int, static_number)
+from jitgrad.ops.library.sizes import (EVERY, axes, axis, flag, is_empty, maximum, one_axis, product, require,
+                                       require_axes, static_int, static_number)
 
 __library__ = True
 
@@ -157,8 +157,7 @@ def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepd
     """The variance over dim; the divisor is the count less `correction` (1, or 0 with unbiased=False)."""
     dim, unbiased = _split_unbiased(dim, unbiased)
     require_axes(dim, keepdim)
-    require(input.dtype.is_floating_point or input.dtype.is_complex, RuntimeError,
-            "std and var: only support floating point and complex dtypes")
+    require(input.dtype.is_inexact, RuntimeError, "std and var: only support floating point and complex dtypes")
     whole = dim is None or not input.ndim
     attrs = {"axes": axes(dim, input.ndim), "keepdim": flag(keepdim),
              "correction": int(unbiased) if correction is None else static_number(correction)}
@@ -357,13 +356,14 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
     over, keep = axes(dim, x.ndim), keepdim
     size = apply("abs", x)
     if isinstance(ord, SymNumber):
-        order = as_operand(ord, x.dtype)
-        return _safe_power(apply("sum", apply("pow", size, order), axes=over, keepdim=keep),
-                           apply("reciprocal", order))
+        order, zero = as_operand(ord, x.dtype), as_operand(0, x.dtype)
+        powers = _safe_power(size, order, size * 0 + apply("pow", zero, order))
+        inverse = apply("reciprocal", order)
+        return _safe_power(apply("sum", powers, axes=over, keepdim=keep), inverse, apply("pow", zero, inverse))
     p = float(ord)
     for a in over if p < 0 or p == math.inf else ():
-        require(x.shape[a] > 0, RuntimeError, f"linalg.vector_norm cannot compute the {ord} norm on the dimension {a}"
-                " because this dimension is empty and the operation does not have an identity")
+        require(x.shape[a] > 0, RuntimeError, f"linalg.vector_norm cannot compute the {ord} norm on the dimension {a} "
+                "because this dimension is empty and the operation does not have an identity")
     if p in (math.inf, -math.inf):
         return apply("amax" if p > 0 else "amin", size, axes=over, keepdim=keep)
     if p == 0:
@@ -371,7 +371,7 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
     if p == 1:
         return apply("sum", size, axes=over, keepdim=keep)
     at_zero, order = 0.0 if p > 0 else math.inf, as_operand(p, x.dtype)
-    powers = _safe_power(size, order, at_zero) if p < 1 else apply("pow", size, order)
+    powers = _safe_power(size, order, size * 0 + at_zero) if p < 1 else apply("pow", size, order)
     total = apply("sum", powers, axes=over, keepdim=keep)
     return _safe_power(total, as_operand(1.0 / p, x.dtype), at_zero)
 
@@ -381,7 +381,7 @@ def _euclidean_norm(x: Any, dim: Dims, keepdim: bool) -> Any:
     return apply("safe_sqrt", apply("sum", apply("square", x), axes=axes(dim, x.ndim), keepdim=flag(keepdim)))
 
 
-def _safe_power(x: Any, exponent: Any, at_zero: float = 0.0) -> Any:
+def _safe_power(x: Any, exponent: Any, at_zero: Any = 0.0) -> Any:
     """A power with slope 0 at 0: the norm of a zero vector has gradient 0, as in torch, not NaN."""
     zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
     flat = apply("eq", x, zero)
@@ -436,8 +436,8 @@ def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor
     parts = [p for p in (prepend, input, append) if p is not None]
     x: Any = cat(parts, a) if len(parts) > 1 else input
     if not static_int(n):
-        return clone(x)
-    for _ in range(static_int(n)):
+        return clone(input)
+    for _ in range(0 if is_empty((x.shape[a],)) else static_int(n)):
         length = maximum(x.shape[a] - 1, 0)
         after, before = take_slice(x, a, 1, length), take_slice(x, a, 0, length)
         x = apply("logical_xor" if x.dtype is bool_ else "sub", after, before)

@@ -69,6 +69,37 @@ def _at(axis: int, item: Any) -> tuple[Any, ...]:
     return (*(slice(None),) * axis, item, Ellipsis)
 
 
+class _Place:
+    """A place in the memory of an array, its `base`, which NumPy makes an array of."""
+
+    def __init__(self, interface: dict[str, Any], base: Any):
+        self.__array_interface__, self.base = interface, base
+
+
+def placed(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], first: int = 0) -> Any:
+    """A view of NumPy's memory of `x` that begins so many bytes after x does, or at its end.
+
+    It is read-only where x is; what is taken of it may be writable again, as with `expand`, where the memory is.
+    """
+    owner = x
+    while isinstance(owner.base, (np.ndarray, _Place)):
+        owner = owner.base
+    interface = {**x.__array_interface__, "shape": shape, "strides": strides}
+    interface["data"] = interface["data"][0] + first, not (isinstance(owner, np.ndarray) and owner.flags.writeable)
+    made = np.asarray(_Place(interface, x)).view(x.dtype)
+    if made.flags.writeable and not x.flags.writeable:
+        made = made[...]
+        made.flags.writeable = False
+    return made
+
+
+def _nothing(x: Any, axis: int, start: int, step: int) -> Any:
+    """None of an axis' elements, at the place in memory where the first would be: NumPy's empty slices have the array's
+    own. `as_strided` of such a view goes on from there, as torch's."""
+    strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1:])
+    return placed(x, (*x.shape[:axis], 0, *x.shape[axis + 1:]), strides, start * x.strides[axis])
+
+
 def _slice(start: int, length: int, step: int) -> slice:
     return slice(start, start + (length - 1) * step + 1, step) if length > 0 else slice(start, start)
 
@@ -80,7 +111,8 @@ _view("select", "Without an axis, at one index of it.", lambda xp, x, axis, inde
                        ((3,), {"axis": 0, "index": 1})))
 _view("slice", "Every step-th element of an axis, `length` of them from `start`.", spec=specs.slice_,
       traits={"cheap", "view", "affine"}, adds_back=("slice_add", {}),
-      impl=lambda xp, x, axis, start, length, step: x[_at(axis, _slice(start, length, step))],
+      impl=lambda xp, x, axis, start, length, step: (
+          x[_at(axis, _slice(start, length, step))] if length or xp is not np else _nothing(x, axis, start, step)),
       vjp=lambda F, g, y, x, **where: (F.slice_add(F.zeros_like(x), g, **where),),
       samples=_samples(((5, 3), {"axis": 0, "start": 1, "length": 3, "step": 1}),
                        ((3, 7), {"axis": 1, "start": 0, "length": 3, "step": 3}),
@@ -130,7 +162,8 @@ _view("view_dtype", "The same bytes as numbers of another dtype, without history
 
 
 def _diagonal(xp: Any, x: Any, offset: int, axis1: int, axis2: int) -> Any:
-    d = xp.diagonal(x, offset, axis1, axis2)
+    empty = not specs.diagonal_length(x.shape[axis1], x.shape[axis2], offset)
+    d = xp.diagonal(x, 0, axis1, axis2)[..., :0] if empty else xp.diagonal(x, offset, axis1, axis2)
     if xp is np and x.flags.writeable:
         d.flags.writeable = True  # NumPy hands out a read-only view
     return d

@@ -13,6 +13,7 @@ from jitgrad.ops import checks, specs
 from jitgrad.ops.complex.pairs import OnWhole
 from jitgrad.ops.opdef import GATHER, PARTS, REDUCE, VIEW, register
 from jitgrad.ops.rows import _batching as batching
+from jitgrad.ops.rows.views import placed
 from jitgrad.ops.rules import each, transposed
 from jitgrad.ops.types import TensorType
 
@@ -26,7 +27,7 @@ def _windows(xp: Any, x: Any, axis: int, size: int, step: int, dilation: int) ->
     shape = (*x.shape[:axis], count, *x.shape[axis + 1:], size)
     stride = x.strides[axis]
     strides = (*x.strides[:axis], stride * step, *x.strides[axis + 1:], stride * dilation)
-    return xp.lib.stride_tricks.as_strided(x, shape, strides)
+    return placed(x, shape, strides) if xp is np else xp.lib.stride_tricks.as_strided(x, shape, strides)
 
 
 def _windows_add(xp: Any, x: Any, src: Any, axis: int, size: int, step: int, dilation: int) -> Any:

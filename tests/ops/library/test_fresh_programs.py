@@ -98,3 +98,37 @@ def test_memory_that_out_gets_lies_as_that_of_the_operands(call: Any, strides: t
 
 def test_without_a_beta_a_smooth_loss_is_that_of_complex_numbers_too() -> None:
     assert F.smooth_l1_loss(t.tensor([3 + 4j]), t.tensor([0.0]), beta=0.0).item() == 5.0
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_a_mask_of_more_axes_than_what_is_scattered_to(scripted: bool) -> None:
+    def f(x: Any, mask: Any, source: Any) -> Any:
+        return x.masked_scatter(mask, source)
+
+    run = t.script(f) if scripted else f
+    assert run(t.ones(3, 0), t.ones(2, 3, 0, dtype=t.bool), t.ones(0)).shape == (2, 3, 0)
+    found = run(t.zeros(3), t.tensor([[True, False, True], [False, True, False]]), t.arange(1.0, 5.0))
+    assert found.tolist() == [[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]
+
+
+@pytest.mark.parametrize("p", [-2.0, -1.0, 0.5])
+@pytest.mark.parametrize("scripted", [False, True])
+def test_slopes_of_norms_that_are_nan_are_nan_at_zero_too(p: float, scripted: bool) -> None:
+    def f(x: Any) -> Any:
+        return t.linalg.vector_norm(x, p)
+
+    run = t.script(f) if scripted else f
+    assert np.isnan(slopes(run, [0.0, 1.0, NAN])).all()
+    assert slopes(run, [0.0, 0.0]).tolist() == [0.0, 0.0]
+
+
+def test_differences_of_nothing_are_what_is_given() -> None:
+    x = t.ones(2, 0, requires_grad=True)
+    assert t.diff(x) is x
+    assert t.diff(x, 0, prepend=t.ones(2, 1)).shape == (2, 0)
+    assert t.diff(t.ones(2, 3), 4).shape == (2, 0)
+
+
+def test_masks_of_attention_may_be_of_float32() -> None:
+    q = t.ones(1, 2, 4, dtype=t.float16)
+    assert F.scaled_dot_product_attention(q, q, q, t.zeros(2, 2)).dtype is t.float16

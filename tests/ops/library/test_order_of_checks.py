@@ -74,6 +74,11 @@ FIRST = {
         t.arange(t.ones(2, 4))
         x.sum(0, requires_grad=True)""",
     RuntimeError: """
+        F.linear(t.ones(2, 3), t.ones(4, 3), t.ones(4).int())
+        F.linear(t.ones(2, 3), t.ones(4, 3), t.ones(4).double())
+        F.multi_margin_loss(t.ones(2, 3), t.tensor([2, 0]), weight=t.ones(3).long())
+        F.scaled_dot_product_attention(t.ones(2, 3, 4), t.ones(2, 5, 4), t.ones(2, 5, 3), t.ones(3, 5).short())
+        F.unfold(t.zeros(0, 5, 4).long(), 2, 2, 1, 1)
         t.tensor([1, 2], dtype=t.uint8) ** 300
         t.ones(2).half() ** 1e6
         t.threshold(t.ones(2), 1j, -2)
@@ -191,6 +196,8 @@ FIRST = {
         t.ones(3, 2).bool().index_reduce(0, t.tensor([0]), t.ones(1, 2).bool(), "prod", include_self=False)
         F.conv_transpose2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2).bool(), t.ones(2))""",
     IndexError: """
+        t.zeros(3, 0)[3:4, [0]]
+        t.zeros(0, 3).index_put_((t.tensor([0]),), t.zeros(0, 3))
         t.ones(0).index_add(0, t.tensor([0]), t.ones(1))
         x[:1].expand(3).cumsum_(7)
         x[:1].expand(3).index_copy_(1, t.tensor([0]), x)
@@ -202,6 +209,7 @@ FIRST = {
         t.ones(0, 2).index_put_((t.tensor([0]),), x.double())
         x.index_fill(5, t.tensor([0], dtype=t.int32), 1)""",
     ValueError: """
+        F.embedding_bag(t.ones(6), t.ones(5, 4).long(), t.tensor([0, 2, 6]))
         t.ones(3, 4)[t.tensor([0.5]), ::0]
         F.kl_div(i, x, reduction="nonsense")
         F.nll_loss(t.ones(2, 3), t.ones(3).long(), reduction="nonsense")

@@ -89,7 +89,10 @@ class _Advanced:
     def tensors(self, view: Any) -> list[Any]:
         """The index tensors, of which elements are looked at where they choose any."""
         found = [(i(), n, axis) for i, n, axis in self.indices]
-        sizes = [m for i, _, _ in found for m in i.shape] + [m for k, m in enumerate(view.shape) if k not in self.axes]
+        places = [m for i, _, _ in found for m in i.shape]
+        if 0 not in places and any(isinstance(n, int) and n == 0 for _, n, _ in found):
+            raise IndexError("index is out of bounds for dimension with size 0")
+        sizes = places + [m for k, m in enumerate(view.shape) if k not in self.axes]
         if any(isinstance(m, int) and m == 0 for m in sizes):
             return [i if n is None else create("full", i, value=0, shape=tuple(i.shape), dtype=int64)
                     for i, n, _ in found]
@@ -434,10 +437,11 @@ def index_put_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: An
 def require_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: Any) -> None:
     """RuntimeError where a value does not broadcast to what indices choose: torch looks at that before their elements.
 
-    Sizes of the run are left to it, and so are indices that do not broadcast.
+    Sizes of the run are left to it, and where there is nothing to choose from that is named.
     """
     shapes = [tuple(i.shape) for i in indices]
-    if any(not isinstance(n, int) for shape in (x.shape, value.shape, *shapes) for n in shape):
+    if any(not isinstance(n, int) for shape in (x.shape, value.shape, *shapes) for n in shape) or any(
+            x.shape[a] == 0 for a in axes):
         return
     target = index_result_shape(tuple(x.shape), shapes, axes)
     ends = zip(reversed(value.shape), reversed(target), strict=False)

@@ -11,7 +11,8 @@ from jitgrad.ops.library.classes import require_kernel
 from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.pointwise import div, pow
-from jitgrad.ops.library.sizes import axis as axis_of, ceil_div, maximum, minimum, per_axis, product, require, text
+from jitgrad.ops.library.sizes import (axis as axis_of, ceil_div, is_empty, maximum, minimum, per_axis, product,
+                                       require, text)
 
 __library__ = True
 
@@ -219,7 +220,7 @@ def unfold(input: AnyTensor[Tensor], kernel_size: Sizes, dilation: Sizes = 1, pa
     require_tensor("unfold", input)
     axis_of(1, input.ndim)
     axis_of(2, input.ndim)
-    if input.ndim not in (3, 4):
+    if input.ndim not in (3, 4) or is_empty(input.shape[-3:]):
         raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
                            f"dimensions for input, but got: {text(input.shape)}")
     x = input if input.ndim == 4 else apply("unsqueeze", input, axis=0)
@@ -246,7 +247,7 @@ def fold(input: AnyTensor[Tensor], output_size: Any, kernel_size: Sizes, dilatio
     kernel, dilations, pads, strides = (_pair(*a) for a in (
         ("kernel_size", kernel_size), ("dilation", dilation), ("padding", padding), ("stride", stride)))
     require_tensor("fold", input)
-    if input.ndim not in (2, 3):
+    if input.ndim not in (2, 3) or is_empty(input.shape[-2:]):
         raise RuntimeError("Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
                            f"dimensions for input, but got: {text(input.shape)}")
     sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * 2
