@@ -112,9 +112,10 @@ class Backend(Protocol):
         """In-place write of the whole of `target` (same shape and dtype as `value`), views included; returns target.
         `since`: the `mark` from which on operations are parts of this one, if any are."""
 
-    def mark(self, target: Any = None) -> int:
+    def mark(self, target: Any = None, *call: Any) -> int:
         """A number that grows with time: operations after it are told from those before. `target`: what is written to
-        then; a script, whose checks of sizes come at run time, says at once that it may not be."""
+        then; a script, whose checks of sizes come at run time, says at once that it may not be, but first that `call`,
+        a function with its other arguments, is none of the function's."""
 
     def apart(self, target: Any, operands: Sequence[Any]) -> bool:
         """Whether no operand is known to be in the memory that is written to."""

@@ -150,7 +150,6 @@ SEEN = {
     ("values", r"(poly|di)gamma\("): "rounding at the poles",
     ("gradient", r"(poly|di|l|mvl)gamma\("): "rounding at the poles",
     ("value", r"stride\("): "strides of axes of size one, and of nothing",
-    ("gradient", r"grid_sample"): "a gradient of zeros, or none",
     ("shape", r"pixel_(un)?shuffle"): "PyTorch gives what has no elements as it is",
     ("values", r"interpolate\(.*bicubic"): "PyTorch's own integers between pixels",
     ("values", r"median|kthvalue"): "PyTorch's medians of expanded tensors",
@@ -179,6 +178,19 @@ LOST_HERE = {
         "powers of complex zeros and infinities: the C library's infinity",
 }
 
+
+#: likewise, where one answer has no gradient, and the other one of zeros
+NONE_OF_ZEROS = {("gradient", r"//=|floor_divide_\(|grid_sample"): "a gradient of zeros, or none"}
+
+#: likewise, where each number that differs is NaN in one of them
+LOST = {("values", r"\bi1e?_?\(|modified_bessel_i1"): "limits at infinity, where PyTorch has NaN",
+        ("gradient", r"\bi1e?_?\("): "PyTorch's slope at NaN is 0.5"}
+
+#: likewise, where the numbers that differ are infinities of either sign
+SIGNS = {("gradient", r"\blogit_?\("): "PyTorch's slope at -0 has either sign, as it lies in a whole vector or not"}
+
+#: likewise, where PyTorch's numbers are ours as float32 has them
+SINGLE = {("gradient", r"hardsigmoid"): "PyTorch has a sixth in float32"}
 
 #: how a line is said so that PyTorch computes what it means: where its answer to the program then is ours, that is why
 OTHERWISE = [
@@ -220,19 +232,31 @@ def reason(case: Case, found: str, ours: Answer, theirs: Answer) -> str:
         if why := next((why for (here, there), why in BOTH.items()
                         if ours.error and re.search(here, ours.text) and re.search(there, theirs.text)), ""):
             return why
-    told = {**SEEN, **(LOST_THERE if _lost(ours, theirs) else {}), **(LOST_HERE if _lost(theirs, ours) else {})}
+    pairs = _pairs(ours, theirs)
+    told = {**SEEN, **(NONE_OF_ZEROS if _none_of_zeros(ours, theirs) else {})}
+    for table, same in ((LOST_THERE, lambda p, q: np.isnan(q) | np.isclose(p, q, 2e-2, 2e-2)),
+                        (LOST_HERE, lambda p, q: np.isnan(p) | np.isclose(p, q, 2e-2, 2e-2)),
+                        (LOST, lambda p, q: np.isnan(p) | np.isnan(q) | np.isclose(p, q, 2e-2, 2e-2)),
+                        (SIGNS, lambda p, q: np.isclose(abs(p), abs(q), equal_nan=True) & ((p == q) | ~np.isfinite(p))),
+                        (SINGLE, lambda p, q: np.isclose(p, q, 2e-7, 0, equal_nan=True))):
+        if pairs is not None and all(same(p, q).all() for p, q in pairs):
+            told |= table
     return next((why for (word, pattern), why in told.items()
                  if found.startswith(word) and re.search(pattern, case.text)), "")
 
 
-def _lost(first: Answer, second: Answer) -> bool:
-    """Whether every number in which two answers differ is NaN in the second alone."""
-    here, there = ([*numbers_of(a.results), *numbers_of(a.gradients)] for a in (first, second))
+def _pairs(ours: Answer, theirs: Answer) -> list[tuple[Any, Any]] | None:
+    """The numbers of each tensor in both answers; None where these have others."""
+    here, there = ([*numbers_of(a.results), *numbers_of(a.gradients)] for a in (ours, theirs))
     if [np.shape(a) for a in here] != [np.shape(b) for b in there]:
-        return False
-    with np.errstate(all="ignore"):
-        pairs = [(np.asarray(a, float), np.asarray(b, float)) for a, b in zip(here, there, strict=True)]
-        return all((np.isnan(q) | np.isclose(p, q, 2e-2, 2e-2)).all() for p, q in pairs)
+        return None
+    return [(np.asarray(a, float), np.asarray(b, float)) for a, b in zip(here, there, strict=True)]
+
+
+def _none_of_zeros(ours: Answer, theirs: Answer) -> bool:
+    """Whether of all gradients those that one answer alone has are zeros."""
+    pairs = zip(ours.gradients or (), theirs.gradients or (), strict=False)
+    return all(not np.any((a or b)[2]) for a, b in pairs if (a is None) != (b is None))
 
 
 def _has_none(results: Any) -> bool:

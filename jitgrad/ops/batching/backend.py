@@ -132,8 +132,8 @@ class BatchBackend:
     def from_data(self, data: Any, d: dtype | None, where: Any = None) -> Any:
         return self.around.from_data(data, d, where.value if self.has(where) else where)
 
-    def mark(self, target: Any = None) -> int:
-        number: int = self.around.mark(target.value if self.has(target) else target)
+    def mark(self, target: Any = None, *call: Any) -> int:
+        number: int = self.around.mark(target.value if self.has(target) else target, *call)
         return number
 
     def assign(self, target: Any, value: Any, since: int | None = None) -> Any:

@@ -9,7 +9,8 @@ from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (OPERAND, Number, apply, as_operand, converted, create, expand_to, named,
-                                      number_type, require_tensor, result_dtype, written_operand)
+                                      number_type, require_tensor, result_dtype)
+from jitgrad.ops.library.elements.filling import repeatable
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import axis, is_one, product, text
@@ -153,7 +154,8 @@ def fill_(input: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor
         return written
     if isinstance(value, AnyTensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    written = converted(value, input.dtype) if isinstance(value, AnyTensor) else written_operand(value, input.dtype)
+    written = converted(value, input.dtype) if isinstance(value, AnyTensor) else (
+        repeatable(value, input.dtype, input.shape))
     return backend().assign(input, expand_to(written, tuple(input.shape)))
 
 

@@ -422,7 +422,7 @@ def inplace(fn: Fn, apart: bool = False, broadcasts: bool = False, first: str = 
             input = _named_input(name, kwargs)
         if backend().update(name, input, args, kwargs) is not NotImplemented:
             return input
-        since = backend().mark(input)
+        since = backend().mark(input, fn, args, kwargs)
         try:
             if autocast.mode.low is None:
                 value = fn(input, *args, **kwargs)

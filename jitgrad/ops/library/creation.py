@@ -9,8 +9,8 @@ from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import bool_, dtype, float64, int32, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, alias, apply, as_operand, bind, cast, class_word, create, expand_to,
-                                      is_tensor, named, not_implemented, number_type, written_operand)
-from jitgrad.ops.library.elements.filling import wrapped
+                                      is_tensor, named, not_implemented, number_type)
+from jitgrad.ops.library.elements.filling import repeatable, wrapped
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import Size, ceil_div, maximum, new_size, require, size_of
@@ -55,8 +55,8 @@ def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any 
 def _filled(value: Any, sizes: tuple[Any, ...], d: dtype, where: Any) -> Any:
     if isinstance(value, (SymNumber, AnyTensor)):
         there = where if isinstance(where, Device) else where.device
-        return backend().move(clone(expand_to(written_operand(value, d), sizes)), there)
-    written_operand(value, d)
+        return backend().move(clone(expand_to(repeatable(value, d, sizes), sizes)), there)
+    repeatable(value, d, sizes)
     return create("full", where, value=wrapped(value, d), shape=sizes, dtype=d)
 
 

@@ -111,6 +111,14 @@ def accepted(fn: Any) -> frozenset[str]:
     return frozenset((*found.own.positional, *found.own.only, *found.plan))
 
 
+def require_call(first: Any, fn: Any, rest: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """torch's TypeError for arguments that a completed function does not take, before anything else is asked."""
+    found: Completed = fn.__completed__
+    for key in kwargs.keys() - accepted(fn):
+        raise TypeError(f"{fn.__name__}() got an unexpected keyword argument '{key}'")
+    found._require_types(dict(zip(found.own.positional, (first, *rest), strict=False)) | kwargs, ())
+
+
 class Parameters:
     """The parameters of a function behind the first few.
 

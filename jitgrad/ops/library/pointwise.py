@@ -249,14 +249,11 @@ def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
 
 def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Tensor] | Number) -> Tensor:
     """input + weight * (end - input), computed from the nearer end."""
-    d = input.dtype
-    if isinstance(weight, AnyTensor) and not weight.ndim:
-        d = result_dtype(input, weight)
-        end = cast(end, d) if end.dtype is input.dtype else end
-        input = cast(input, d)
     for name, x in (("end", end), ("weight", weight)):
-        if isinstance(x, AnyTensor) and x.dtype is not d and (x.ndim or name == "end"):
-            raise RuntimeError(f"expected dtype {d.name} for `{name}` but got dtype {x.dtype.name}")
+        if isinstance(x, AnyTensor) and x.dtype is not input.dtype and (x.ndim or name == "end"):
+            raise RuntimeError(f"expected dtype {input.dtype.name} for `{name}` but got dtype {x.dtype.name}")
+    d = result_dtype(input, weight) if isinstance(weight, AnyTensor) and not weight.ndim else input.dtype
+    input, end = cast(input, d), cast(end, d)
     if not d.is_inexact:
         raise not_implemented("lerp_kernel", d, input, end, weight)
     if d.is_complex:

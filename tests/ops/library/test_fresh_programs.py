@@ -132,3 +132,32 @@ def test_differences_of_nothing_are_what_is_given() -> None:
 def test_masks_of_attention_may_be_of_float32() -> None:
     q = t.ones(1, 2, 4, dtype=t.float16)
     assert F.scaled_dot_product_attention(q, q, q, t.zeros(2, 2)).dtype is t.float16
+
+
+@pytest.mark.parametrize("dtype", [t.float16, t.bfloat16])
+def test_one_element_of_a_half_type_may_overflow(dtype: Any) -> None:
+    assert t.zeros(1, 1, dtype=dtype).fill_(1e39).item() == t.full((), 1e39, dtype=dtype).item() == INF
+    for fill in (lambda: t.zeros(2, dtype=dtype).fill_(1e39), lambda: t.full((2,), 1e39, dtype=dtype)):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            fill()
+
+
+def test_scripts_name_arguments_before_leaves() -> None:
+    def f(x: Any) -> Any:
+        return x.masked_fill_(mask=x > 0, value=-2, nonsense=1)
+
+    for run in (f, t.script(f)):
+        with pytest.raises(TypeError, match="nonsense"):
+            run(t.ones(2, requires_grad=True))
+
+
+def test_strides_of_views_of_nothing_in_scripts() -> None:
+    def f(x: Any) -> Any:
+        return x.view_as(x).stride()
+
+    assert t.script(f)(t.ones(3, 0, 2, 4)) == f(t.ones(3, 0, 2, 4)) == (8, 8, 4, 1)
+
+
+def test_ends_of_lerp_have_one_dtype() -> None:
+    with pytest.raises(RuntimeError, match="expected dtype bool for `end`"):
+        t.lerp(t.tensor(True), t.tensor(1), t.tensor(1))

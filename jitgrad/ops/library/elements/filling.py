@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import numpy as np
+
 from jitgrad import dtypes
 from jitgrad.dtypes import dtype
 from jitgrad.ops.backend import AnyTensor, Batched
-from jitgrad.ops.library.core import converted, written_operand
+from jitgrad.ops.library.core import as_operand, converted, written_operand
 
 __library__ = True
 
@@ -20,7 +22,17 @@ def filling(value: Any, d: dtype) -> Any:
     return converted(value, d)
 
 
+def repeatable(value: Any, d: dtype, shape: Any) -> Any:
+    """What is repeated to a shape, in dtype `d`, which must hold it; of one element torch lets a half type overflow."""
+    one = d.is_half and all(isinstance(n, int) and n == 1 for n in shape)
+    return (as_operand if one else written_operand)(value, d)
+
+
 def wrapped(value: Any, d: dtype) -> Any:
-    """A number as one that NumPy takes for a dtype: unsigned types have negative ones modulo their range."""
+    """A number that NumPy takes for a dtype without a word: unsigned types have negative ones modulo their range, and
+    half types infinity for what is too large."""
+    if d.is_half and isinstance(value, float):
+        with np.errstate(over="ignore"):
+            return float(np.float64(value).astype(d.np))
     unsigned = d.category == dtypes.INTEGRAL and not d.is_signed
     return value % (1 << 8 * d.itemsize) if unsigned and isinstance(value, int) and value < 0 else value

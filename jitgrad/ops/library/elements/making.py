@@ -5,9 +5,9 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, not_implemented, require_tensor,
-                                      written_operand)
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, not_implemented, require_tensor
 from jitgrad.ops.library.creation import arange, full
+from jitgrad.ops.library.elements.filling import repeatable
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require
 
@@ -20,7 +20,7 @@ def fill(input: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor:
         raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
                            f"{value.ndim} dimensions.")
     every = create("full", require_tensor("fill", input), value=True, shape=tuple(input.shape), dtype=bool_)
-    return apply("where", every, written_operand(value, input.dtype), input)
+    return apply("where", every, repeatable(value, input.dtype, input.shape), input)
 
 
 def scalar_tensor(s: Number, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:

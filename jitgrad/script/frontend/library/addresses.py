@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.classes import dataclass
-from jitgrad.dims import Size, symbols
+from jitgrad.dims import Size, call, dim as dim_of, substitute, symbols
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.library.sizes import maximum, product
 from jitgrad.ops.opdef import has_trait
@@ -30,10 +30,13 @@ class Address:
 @method("stride")
 def stride(context: Context, tensor: SymTensor, dim: Any = None) -> Any:
     """`x.stride()`, `x.stride(dim)`."""
-    strides = [size_number(s) if not isinstance(s, int) else s for s in _strides(context, tensor, "stride")]
+    known, strides = _strides(context, tensor, "stride"), []
     if not tensor.path and layout.is_contiguous(context, tensor):  # an axis of nothing counts as one
         behind = [maximum(n, 1) for n in tensor.shape]
         strides = [product(behind[k + 1:]) for k in range(len(behind))]
+    else:
+        counted = {s: call("max", dim_of(s), 1) for n in known if not isinstance(n, int) for s in symbols(n)}
+        strides = [n if isinstance(n, int) else size_number(substitute(n, counted)) for n in known]
     if dim is None:
         return tuple(strides)
     axis, n = static(context, dim, "the axis of a stride"), len(strides)

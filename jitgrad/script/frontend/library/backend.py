@@ -19,6 +19,7 @@ from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.ops.backend import Batched
 from jitgrad.ops.batching.backend import ESCAPED, ITEM as NUMBER
 from jitgrad.ops.complex.pairs import makes_pair
+from jitgrad.ops.library.keywords import require_call
 from jitgrad.ops.library.sizes import require, require_equal, text
 from jitgrad.ops.opdef import OPS, POINTWISE, OpDef, backward_name, has_trait
 from jitgrad.ops.types import TensorType
@@ -119,9 +120,7 @@ class SymbolicBackend(complex.Conjugates):
             return self.context.sizes.canonical(value)
         if isinstance(value, (tuple, list)):
             return tuple([self.attribute(v) for v in value])
-        if isinstance(value, np.generic):
-            return value.item()
-        return value
+        return value.item() if isinstance(value, np.generic) else value
 
     def create(self, op: OpDef, where: Any, attrs: dict[str, Any]) -> Any:
         """A new tensor on a device, or where another one is."""
@@ -204,7 +203,9 @@ class SymbolicBackend(complex.Conjugates):
         inputs.constants.append((len(inputs.values) - 1, array, d))
         return heap.new_tensor(context, value)
 
-    def mark(self, target: Any = None) -> int:
+    def mark(self, target: Any = None, *call: Any) -> int:
+        if call and target.requires_grad:
+            require_call(target, *call)
         if target is not None:
             self.require_writable(target, memory=False)
         return next(NUMBERS)
@@ -279,8 +280,7 @@ class SymbolicBackend(complex.Conjugates):
 
     def resize(self, target: SymTensor, result: Any, operands: Sequence[Any] = ()) -> SymTensor:
         """A tensor of the script without elements becomes one of that shape, under all its names. Else sizes that may
-        be equal are checked at run time: a script does not give a tensor other memory.
-        """
+        be equal are checked at run time: a script does not give a tensor other memory."""
         context, shape = self.context, tuple(result.shape)
         if 0 in target.type_.dims and self._is_own(target) and not target.path:
             made = heap.new_tensor(context, context.one(
