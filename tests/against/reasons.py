@@ -60,7 +60,7 @@ RAISED_HERE = {
 }
 #: jitgrad raises where PyTorch gives tensors without elements: it looked at nothing
 EMPTY_THERE = {
-    r"not implemented for '|without overflow|expected m1 and m2 to have the same dtype|"
+    r"not implemented for '|without overflow|expected scalar type|expected m1 and m2 to have the same dtype|"
     r"The size of tensor a \(\d+\) must match the size of tensor b \(0\)":
         "types are checked where there is nothing to compute",
 }

@@ -87,6 +87,7 @@ def require_batch(input: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> None:
     if not input.ndim:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if input.ndim == classes.ndim == 1:
+        require_classes(classes)
         n = classes.shape[0]
         require(n == 1, ValueError, "For 1D input, 1D target must have size 1, but got target size: ", n)
     elif input.ndim > 1 and classes.ndim:

@@ -161,3 +161,13 @@ def test_strides_of_views_of_nothing_in_scripts() -> None:
 def test_ends_of_lerp_have_one_dtype() -> None:
     with pytest.raises(RuntimeError, match="expected dtype bool for `end`"):
         t.lerp(t.tensor(True), t.tensor(1), t.tensor(1))
+
+
+@pytest.mark.parametrize("dtype", [t.float32, t.float64, t.int32])
+@pytest.mark.parametrize("step", [2, 3, 4, 8, 16])
+def test_negatives_over_every_few_elements(dtype: Any, step: int) -> None:
+    x = t.arange(1, 9 * step + 1, dtype=dtype)
+    x[::step].neg_()
+    wanted = np.arange(1, 9 * step + 1)
+    wanted[::step] *= -1
+    assert x.tolist() == wanted.tolist()
