@@ -259,7 +259,7 @@ def _unary(ufunc: Any) -> Callable[..., Any]:
 
 
 def _neg(target: Array) -> None:
-    """Of memory with gaps left to the general way: NumPy's `negative` (2.4) writes wrong numbers over such an operand."""
+    """Left to the general way where memory has gaps: NumPy 2.4 writes wrong numbers over such an operand."""
     if target.dtype.kind != "f" or not target.flags.c_contiguous:
         raise _Declined
     np.negative(target, target)

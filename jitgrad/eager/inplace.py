@@ -387,6 +387,17 @@ class CopySlices(Lasting):
         mask[np.abs(np.ascontiguousarray(seen).reshape(-1).view(np.float64)).astype(np.int64)] = True
         return mask.reshape((*shape, 2) if complex_base else shape)
 
+    def _lasting(self, shape: tuple[int, ...]) -> np.ndarray[Any, Any] | None:
+        """Of a view in which elements overlap those that were written last, which alone are in memory; else None."""
+        if all("in_order" in op.traits or "reads_memory" not in op.traits for op, _ in self.path):
+            return None
+        seen = self._view(np.arange(int(np.prod(shape))).reshape(shape))
+        places, turns = seen.reshape(-1), np.arange(seen.size)
+        last = np.zeros(int(np.prod(shape)), int)
+        last[places] = turns
+        lasting: np.ndarray[Any, Any] = last[places] == turns
+        return None if lasting.all() else lasting.reshape(seen.shape)
+
     def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         (g,) = cotangents
         rest = None
@@ -404,7 +415,13 @@ class CopySlices(Lasting):
                 rest = parts.reshape(-1).view(rest.dtype).reshape(g.shape)
             else:
                 rest[home.xp.asarray(self._written(g.shape))] = 0
-        return [rest, self._view(g) if needs[1] else None]
+        if not needs[1]:
+            return [rest, None]
+        part, lasting = self._view(g), self._lasting(g.shape)
+        if lasting is not None:
+            part = part.copy()
+            part[library(g).xp.asarray(~lasting)] = 0
+        return [rest, part]
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         g: TapedArray
@@ -412,6 +429,9 @@ class CopySlices(Lasting):
         part = g
         for op, attrs in self.path:
             part = record.apply(op, (part,), attrs)
+        lasting = self._lasting(g._data.shape)
+        if lasting is not None:
+            part = TAPE.where(wrap(transfer(lasting, g.device)), part, 0.0)
         if not needs[0]:
             return [None, part]
         shape = g._data.shape

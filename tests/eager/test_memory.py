@@ -327,3 +327,14 @@ def test_windows_of_a_part_of_an_expanded_tensor_may_be_written() -> None:
     locked.flags.writeable = False
     with pytest.raises(RuntimeError, match="read-only"):
         jitgrad.from_numpy(locked).unfold(0, 2, 2).add_(1)
+
+
+def test_what_is_not_written_in_windows_that_overlap_has_its_slope_once() -> None:
+    x = jitgrad.ones(2, 4, requires_grad=True)
+    y = x * 1
+    windows = y.unfold(1, 2, 1)
+    windows.scatter_(0, jitgrad.zeros(1, 3, 2, dtype=jitgrad.int64), 3)
+    y.sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [[0.0] * 4, [1.0] * 4]
+    (slope,) = jitgrad.autograd.grad(windows.sum(), x, create_graph=True)
+    assert slope.tolist() == [[0.0] * 4, [1.0, 2.0, 2.0, 1.0]]

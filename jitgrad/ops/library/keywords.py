@@ -112,11 +112,12 @@ def accepted(fn: Any) -> frozenset[str]:
 
 
 def require_call(first: Any, fn: Any, rest: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """torch's TypeError for arguments that a completed function does not take, before anything else is asked."""
-    found: Completed = fn.__completed__
-    for key in kwargs.keys() - accepted(fn):
+    """torch's TypeError for arguments that a function does not take, where that is known before anything is asked."""
+    found: Completed | None = getattr(fn, "__completed__", None)
+    for key in kwargs.keys() - accepted(fn) if found else ():
         raise TypeError(f"{fn.__name__}() got an unexpected keyword argument '{key}'")
-    found._require_types(dict(zip(found.own.positional, (first, *rest), strict=False)) | kwargs, ())
+    if found:
+        found._require_types(dict(zip(found.own.positional, (first, *rest), strict=False)) | kwargs, ())
 
 
 class Parameters:

@@ -151,6 +151,13 @@ def test_scripts_name_arguments_before_leaves() -> None:
             run(t.ones(2, requires_grad=True))
 
 
+@pytest.mark.parametrize("write", [lambda x: x.neg_(), lambda x: x.clamp_(-1, 1), lambda x: x.add_(1)])
+def test_scripts_name_leaves(write: Any) -> None:
+    for run in (write, t.script(lambda x: write(x))):
+        with pytest.raises(RuntimeError, match="a leaf Variable"):
+            run(t.ones(2, requires_grad=True))
+
+
 def test_strides_of_views_of_nothing_in_scripts() -> None:
     def f(x: Any) -> Any:
         return x.view_as(x).stride()
