@@ -161,7 +161,8 @@ LOST_THERE = {
     ("gradient", r"nanmean\("): "PyTorch divides by how many are not NaN, which may be none",
     ("values", r"complex(?s:.*)( [-+]=? |(add|sub)_?\(.*)float\('(inf|nan)'\)"):
         "PyTorch multiplies the number by one first, as complex ones",
-    ("gradient", r"(index|scatter)_reduce_?\(.*'prod'"): "PyTorch divides the product, which may be infinite, by its factors",
+    ("gradient", r"(index|scatter)_reduce_?\(.*'prod'"):
+        "PyTorch divides the product, which may be infinite, by its factors",
     ("gradient", r"cumprod\("): "infinite products beside zeros, which PyTorch multiplies by zero",
     ("gradient", r"copysign"): "PyTorch divides the result by an operand that may be NaN or infinite",
     ("gradient", r"log_ndtr"): "limits at infinity, where PyTorch has NaN",

@@ -178,3 +178,17 @@ def test_negatives_over_every_few_elements(dtype: Any, step: int) -> None:
     wanted = np.arange(1, 9 * step + 1)
     wanted[::step] *= -1
     assert x.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("dtype", [t.float64, t.int32, t.uint8])
+@pytest.mark.parametrize("scripted", [False, True])
+def test_numbers_written_through_a_view_of_the_bytes(dtype: Any, scripted: bool) -> None:
+    def f(x: Any) -> Any:
+        y = x.clone()
+        part = y.view(dtype)
+        part.fill_(3)
+        return y, part
+
+    y, part = (t.script(f) if scripted else f)(t.zeros(2, 2, dtype=t.int64))
+    assert (part == 3).all()
+    assert np.array_equal(y.numpy().view(dtype.np), part.numpy())

@@ -14,11 +14,10 @@ _PYTHON: dict[Type, type] = {BOOL: bool, INT: int, FLOAT: float}
 
 @rule(*_VIEWS)
 def view_of_constant(r: Rewriter, node: Node) -> Value | None:
-    """A view of a constant is a constant."""
-    full = r.source(node.inputs[0], "full")
-    if full is None:
+    """A view of a constant is a constant, but for one of its bytes as numbers of another dtype."""
+    full, type_ = r.source(node.inputs[0], "full"), tensor(node.outputs[0])
+    if full is None or full.attrs["dtype"] is not type_.dtype:
         return None
-    type_ = tensor(node.outputs[0])
     return r.emit("full", value=full.attrs["value"], shape=type_.dims, dtype=type_.dtype)
 
 
