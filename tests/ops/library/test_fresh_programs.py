@@ -192,3 +192,15 @@ def test_numbers_written_through_a_view_of_the_bytes(dtype: Any, scripted: bool)
     y, part = (t.script(f) if scripted else f)(t.zeros(2, 2, dtype=t.int64))
     assert (part == 3).all()
     assert np.array_equal(y.numpy().view(dtype.np), part.numpy())
+
+
+@pytest.mark.parametrize("dtype", [t.float64, t.int64, t.int32])
+@pytest.mark.parametrize("scripted", [False, True])
+def test_the_bytes_in_order_are_no_copy(dtype: Any, scripted: bool) -> None:
+    def f(x: Any) -> Any:
+        y = x.clone()
+        y.view(dtype).ravel()[0] = 3
+        return y
+
+    found = (t.script(f) if scripted else f)(t.zeros(2, 3, dtype=t.int64))
+    assert found.numpy().view(dtype.np)[0, 0] == 3

@@ -113,7 +113,7 @@ def keeps_rows(context: Context, tensor: Any) -> bool:
         if storage.ordered is None:
             doubt(context, storage, kept=True)
         return storage.ordered is not False
-    kept = all(has_trait(op, "in_order") or (
+    kept = all(has_trait(op, "in_order") or op == "view_dtype" or (
         op in ("select", "slice") and attrs["axis"] == 0 and attrs.get("step", 1) == 1) for op, attrs in tensor.path)
     found = is_contiguous(context, tensor) if not kept or LAYOUT in context.decisions else None
     if found is None and kept:
