@@ -62,6 +62,35 @@ def test_types_of_errors_are_compared() -> None:
     assert compare(case, found, Answer(error="RuntimeError")).startswith("error: IndexError")
 
 
+@pytest.mark.parametrize(("first", "line"), [("t.tensor([-1, -2, 1])", "t.ldexp(x, y)"), ("x", "t.std(x, ())")])
+def test_what_is_said_otherwise_excuses_where_pytorch_then_agrees(first: str, line: str) -> None:
+    torch = pytest.importorskip("torch")
+    from tests.against.reasons import told_otherwise
+
+    case = _case(line)._replace(lines=(f"y = {first}", f"r = {line}"))
+    ours, theirs = answer(case, jitgrad), answer(case, torch)
+    assert compare(case, ours, theirs)
+    assert told_otherwise(case, ours, torch)
+    wrong = ours._replace(gradients=[("float32", (2, 3), [[9.0] * 3] * 2)])
+    assert not told_otherwise(case, wrong, torch)
+
+
+def test_numbers_tell_what_is_lost() -> None:
+    from tests.against.reasons import reason
+
+    def found(line: str, ours: float, theirs: float) -> str:
+        case = _case(line)
+        return reason(case, "gradient: 1 2", *[Answer([], [("float32", (), [y])]) for y in (ours, theirs)])
+
+    inf, nan = float("inf"), float("nan")
+    assert found("t.logit(x)", inf, -inf)
+    assert not found("t.logit(x)", 1.0, -1.0)
+    assert found("x.prod()", nan, 0.0)
+    assert not found("x.prod()", 1.0, 0.0)
+    assert found("F.hardsigmoid(x)", 1 / 6, 1 / 6 + 1e-8)
+    assert not found("F.hardsigmoid(x)", 1 / 6, 0.17)
+
+
 def test_scripts_are_compared_with_eager() -> None:
     case = _case("t.where(x > 0, x, x * 2).sum(-1)")
     scripted = answer(case, jitgrad, jitgrad.script)

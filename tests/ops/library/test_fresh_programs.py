@@ -204,3 +204,15 @@ def test_the_bytes_in_order_are_no_copy(dtype: Any, scripted: bool) -> None:
 
     found = (t.script(f) if scripted else f)(t.zeros(2, 3, dtype=t.int64))
     assert found.numpy().view(dtype.np)[0, 0] == 3
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_what_is_written_at_true_is_cast(scripted: bool) -> None:
+    def f(x: Any, y: Any) -> Any:
+        z = x.clone()
+        z[True] = y[True]
+        return z
+
+    found = (t.script(f) if scripted else f)(t.zeros(2, 3), t.ones(2, 3, dtype=t.float64))
+    assert found.dtype is t.float32
+    assert found.tolist() == [[1.0] * 3] * 2

@@ -376,7 +376,7 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
     value = as_value(value, x)
     if key is False:  # nothing is chosen, and torch does not look at the value's shape
         return
-    view, advanced = _view(x, key)
+    view, advanced = (apply("unsqueeze", x, axis=0), _Advanced()) if key is True else _view(x, key)
     if not advanced.axes:
         value = _without_leading_ones(value, view.ndim)
         if value.ndim > view.ndim:
