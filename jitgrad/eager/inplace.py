@@ -15,7 +15,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.eager import record
-from jitgrad.eager.arrays.arrays import copy, device_of, filled_like, library, transfer
+from jitgrad.eager.arrays.arrays import copy, device_of, filled_like, library, lying, transfer
 from jitgrad.eager.arrays.library import HOST
 from jitgrad.eager.arrays.mirrors import OVERLAP, Mirrors
 from jitgrad.eager.arrays.moves import move
@@ -164,33 +164,6 @@ RESIZED = ("An output with one or more elements was resized since it had shape {
            "elements with t.resize_(0).")
 
 
-def _order(shape: Sequence[int], arrays: Sequence[Any]) -> list[int]:
-    """The axes as they lie in the memory of what is computed of arrays element by element, the smallest stride first.
-
-    Of two axes the first array tells in which both have a stride, one of its own.
-    Source: TensorIterator::reorder_dimensions, aten/src/ATen/TensorIterator.cpp
-    """
-    rank = len(shape)
-    steps = [(0,) * (rank - x.ndim) + tuple([s if n == m else 0 for s, n, m in zip(
-        x.strides, x.shape, shape[rank - x.ndim:], strict=True)]) for x in arrays]
-
-    def later(a: int, b: int) -> int:
-        for p, q in [(s[a], s[b]) for s in steps]:
-            if p and q and (p != q or shape[a] > shape[b]):
-                return 1 if p >= q else -1
-        return 0
-
-    order = [*reversed(range(len(shape)))]
-    for i in range(1, len(order)):
-        for k in reversed(range(i)):
-            found = later(order[k], order[i])
-            if found > 0:
-                order[k], order[i], i = order[i], order[k], k
-            elif found < 0:
-                break
-    return order
-
-
 def resize(target: T, result: TapedArray, operands: Sequence[TapedArray] = ()) -> T:
     """Give `target`, which `result` is about to overwrite, memory of its shape.
 
@@ -206,8 +179,7 @@ def resize(target: T, result: TapedArray, operands: Sequence[TapedArray] = ()) -
     if not operands:
         target._data = xp.empty_like(like, array.dtype)
         return target
-    order = _order(like.shape, [x._data for x in operands])[::-1]
-    target._data = xp.empty([like.shape[a] for a in order], array.dtype).transpose(np.argsort(order))
+    target._data = lying(xp, like.shape, array.dtype, [x._data for x in operands])
     return target
 
 

@@ -207,7 +207,8 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
 
 def _as_it_lies(array: Any, operand: Any) -> Any:
     """An array with its axes in memory in the order of an operand's."""
-    made = libraries.filled_like(operand, "zeros_like")
+    with libraries.there((operand,)):
+        made = libraries.lying(library(operand).xp, array.shape, array.dtype, (operand,))
     made[...] = array
     return made
 

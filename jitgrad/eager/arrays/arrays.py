@@ -72,6 +72,39 @@ def filled_like(array: Any, name: str) -> Any:
         return getattr(library(array).xp, name)(array)
 
 
+def _order(shape: Sequence[int], arrays: Sequence[Any]) -> list[int]:
+    """The axes as they lie in the memory of what is computed of arrays element by element, the smallest stride first.
+
+    Of two axes the first array tells in which both have a stride, one of its own.
+    Source: TensorIterator::reorder_dimensions, aten/src/ATen/TensorIterator.cpp
+    """
+    rank = len(shape)
+    steps = [(0,) * (rank - x.ndim) + tuple([s if n == m else 0 for s, n, m in zip(
+        x.strides, x.shape, shape[rank - x.ndim:], strict=True)]) for x in arrays]
+
+    def later(a: int, b: int) -> int:
+        for p, q in [(s[a], s[b]) for s in steps]:
+            if p and q and (p != q or shape[a] > shape[b]):
+                return 1 if p >= q else -1
+        return 0
+
+    order = [*reversed(range(len(shape)))]
+    for i in range(1, len(order)):
+        for k in reversed(range(i)):
+            found = later(order[k], order[i])
+            if found > 0:
+                order[k], order[i], i = order[i], order[k], k
+            elif found < 0:
+                break
+    return order
+
+
+def lying(xp: Any, shape: Sequence[int], dtype: Any, arrays: Sequence[Any]) -> Any:
+    """Memory for what is computed of arrays element by element, its axes in the order of theirs."""
+    order = _order(shape, arrays)[::-1]
+    return xp.empty([shape[a] for a in order], dtype).transpose([order.index(a) for a in range(len(order))])
+
+
 def copy(array: Any) -> Any:
     """A copy in row order; a NumPy scalar becomes an array."""
     found = MET.get(type(array))

@@ -216,3 +216,12 @@ def test_what_is_written_at_true_is_cast(scripted: bool) -> None:
     found = (t.script(f) if scripted else f)(t.zeros(2, 3), t.ones(2, 3, dtype=t.float64))
     assert found.dtype is t.float32
     assert found.tolist() == [[1.0] * 3] * 2
+
+
+def test_what_is_made_of_repeated_elements_is_in_row_order() -> None:
+    x = t.flip(t.ones(1, 5).expand(4, 5), (-1,))
+    assert x.stride() == (5, 1)
+    y = x.clone()
+    y.contiguous().add_(1)
+    assert (y == 2).all()
+    assert t.flip(t.ones(4, 2, 5).permute(1, 2, 0), (-1,)).stride() == (5, 1, 10)
