@@ -11,6 +11,7 @@ import pytest
 
 import jitgrad as t
 import jitgrad.nn.functional as F
+from jitgrad.errors import UnsupportedCall
 
 INF, NAN = math.inf, math.nan
 
@@ -225,3 +226,24 @@ def test_what_is_made_of_repeated_elements_is_in_row_order() -> None:
     y.contiguous().add_(1)
     assert (y == 2).all()
     assert t.flip(t.ones(4, 2, 5).permute(1, 2, 0), (-1,)).stride() == (5, 1, 10)
+
+
+@pytest.mark.parametrize(("view", "moves"), [
+    (lambda x: x.diagonal(0, 2, 3), False), (lambda x: x.unfold(3, 2, 2), False),
+    (lambda x: x[0].diagonal(0, 1, 2), False),
+    (lambda x: x.diagonal(0, 1, 2), True), (lambda x: x.diagonal(0, 0, 3), True), (lambda x: x.unfold(1, 2, 2), True)])
+@pytest.mark.parametrize("change", [lambda x: t.flip(x, (0,)), lambda x: x * 2])
+def test_writes_to_reshapes_of_what_is_computed_of_views(view: Any, moves: bool, change: Any) -> None:
+    """Where the axes of a view lie in another order, as does what is computed of it, a reshape is a copy in eager."""
+    def f(x: Any) -> Any:
+        y = change(view(x))
+        y.reshape(-1).clamp_(-1, 1)
+        return y
+
+    x = t.arange(256.0).reshape(4, 4, 4, 4) - 100
+    if moves:
+        assert f(x).abs().max() > 1
+        with pytest.raises(UnsupportedCall, match="may be a copy"):
+            t.script(f)(x)
+    else:
+        assert t.script(f)(x).equal(f(x))

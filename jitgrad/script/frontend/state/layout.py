@@ -12,7 +12,7 @@ from typing import Any
 from jitgrad.classes import dataclass, field
 from jitgrad.dims import Size, Symbol, call, dim, is_not_one, product, substitute, symbols
 from jitgrad.errors import UnsupportedCall
-from jitgrad.ops.opdef import has_trait
+from jitgrad.ops.opdef import OPS, has_trait
 from jitgrad.ops.specs import other_dtype
 from jitgrad.ops.types import TensorType
 from jitgrad.script.call.sources import APART, BEHIND, REPEATED
@@ -73,11 +73,26 @@ def joined_order(*orders: bool | None) -> bool | None:
     return False if False in orders else None if None in orders else True
 
 
+def _moves_axes(tensor: Any) -> bool:
+    """Whether a view's axes come in another order than in memory: those of a diagonal and of windows come last."""
+    type_ = tensor.storage.type
+    for op, attrs in tensor.path:
+        last = len(type_.dims) - 1
+        if (op == "permute" and list(attrs["axes"]) != sorted(attrs["axes"])) or (
+                op == "diagonal" and {attrs["axis1"], attrs["axis2"]} != {last - 1, last}) or (
+                op == "windows" and attrs["axis"] != last):
+            return True
+        spec = OPS[op].spec
+        assert spec is not None
+        type_ = spec(type_, **attrs)
+    return False
+
+
 def keeps_order(context: Context, tensor: Any) -> bool | None:
     """Whether what is computed from this operand, element by element, lies in row order in eager's memory; None where
     that is as the caller's tensors lie, which is only asked once it matters."""
     storage = tensor.storage
-    if any(op == "permute" and list(attrs["axes"]) != sorted(attrs["axes"]) for op, attrs in tensor.path):
+    if _moves_axes(tensor):
         return False
     if storage.input < 0 or len(storage.type.dims) < 2:
         found: bool | None = storage.ordered
