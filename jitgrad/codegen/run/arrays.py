@@ -49,14 +49,14 @@ def _layout() -> bool:
 
 
 class Check:
-    """Calls of `jg_arrays` for one table, `expected` by the number of the item.
+    """Calls of `jg_arrays` for one table, `expected` by the number of the argument.
 
     The function keeps Python's lock: the scratch memory is one call's.
     """
 
-    __slots__ = ("_dtypes", "_scratch", "_table", "address", "call")
-    #: call(address of a tuple's items, `address`): 1 where these arrays are what the table says
-    call: Callable[[int, int], int]
+    __slots__ = ("_dtypes", "_scratch", "call", "table")
+    #: whether arrays, its arguments, are what the table says
+    call: Callable[..., bool]
 
     def __init__(self, expected: Mapping[int, Expected], equal: Sequence[Equal]):
         size = 8
@@ -69,11 +69,9 @@ class Check:
         for number, e in sorted(expected.items(), key=lambda pair: pair[1].part != WRITTEN):
             words += [number, id(e.dtype), len(e.sizes), e.part, *[-1 if s is None else s for s in e.sizes]]
         words += [word for pair in equal for word in pair]
-        self._table = (ctypes.c_int64 * len(words))(*words)
-        self.address = ctypes.addressof(self._table)
-        self.call = _prototype(runtime.symbols()["jg_arrays"])
+        self.table = (ctypes.c_int64 * len(words))(*words)
+        self.call = runtime.builtin("jg_check", ctypes.addressof(self.table))
 
 
-_prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 #: where this is False everything is checked in Python
 KNOWN = _layout()

@@ -12,7 +12,7 @@ import itertools
 import math
 import struct
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,7 +24,7 @@ from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, payload, read_number, tensor_kind, write_number
 from jitgrad.codegen.program.sequences import Arena, SeqHandle, free_chunks, from_list
 from jitgrad.codegen.program.sites import Site
-from jitgrad.codegen.run import generated
+from jitgrad.codegen.run import generated, runtime
 from jitgrad.eager.arrays import blocks
 from jitgrad.eager.inplace import put_back
 
@@ -68,12 +68,9 @@ class Interface:
 # --- the layout of Python's objects ---
 
 
-def _find_offsets() -> tuple[int, int, int, int]:
-    """Byte offsets of a tuple's first item, and of an ndarray's data, dims and flags: found, not assumed."""
+def _find_offsets() -> tuple[int, int, int]:
+    """Byte offsets of an ndarray's data, dims and flags: found, not assumed."""
     probe = np.arange(6, dtype=np.int32).reshape(2, 3)
-    pair = (probe, None)
-    words = (ctypes.c_size_t * 12).from_address(id(pair))
-    tuple_offset = 8 * next(i for i in range(12) if words[i] == id(probe))
     words = (ctypes.c_size_t * 12).from_address(id(probe))
     address = probe.__array_interface__["data"][0]
     first = next(i for i in range(12) if words[i] == address)
@@ -84,10 +81,10 @@ def _find_offsets() -> tuple[int, int, int, int]:
     aligned = 0x100
     if tuple(shape) != (2, 3) or flags[0] & 0x101 != 0x101 or not flags[0] & aligned or transposed[0] & 1:
         raise ImportError("this NumPy lays out its arrays in an unknown way; jitgrad cannot pass them to native code")
-    return tuple_offset, data, data + 16, data + 48
+    return data, data + 16, data + 48
 
 
-TUPLE_ITEMS, ARRAY_DATA, ARRAY_DIMS, ARRAY_FLAGS = _find_offsets()
+ARRAY_DATA, ARRAY_DIMS, ARRAY_FLAGS = _find_offsets()
 
 # --- workspaces ---
 
@@ -147,7 +144,6 @@ def _callback(address: int, number: int) -> int:
 
 
 _callback_function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(_callback)
-_native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 def callback_symbols() -> dict[str, int]:
@@ -197,14 +193,18 @@ class Launcher:
 
     def __init__(self, interface: Interface, address: int, code: Any = None):
         self.interface = interface
-        self.native = _native(address)
+        self.native = self.callable(address)
         self.arenas: list[int] = []  # of sequences that are gone
         self.scope: dict[str, Any] = {
             "native": self.native, "pool": [], "make": lambda: Workspace(interface), "empty": np.empty,
-            "large": blocks.empty, "failed": self.failed, "dims": dims.FUNCTIONS, "TUPLE": TUPLE_ITEMS,
+            "large": blocks.empty, "failed": self.failed, "dims": dims.FUNCTIONS,
             "finish": raise_status, "commits": self.commits, "decode": decode, "encode": encode, "from_list": from_list,
             "handles": self.handles, "code": code, "memory": HOST,
         }
+
+    def callable(self, address: int) -> Callable[..., int]:
+        """The native code as a function of a workspace's address and arrays."""
+        return runtime.builtin("jg_run", address)
 
     def build(self) -> Callable[..., list[Any]]:
         """Generate and evaluate the source (which is ours: indices, formats and sizes only)."""
@@ -229,11 +229,10 @@ class Launcher:
         lines += [f"    {line}" for line in self.sizes()]
         items = [*arrays, *[f"o{k}" for k, output in enumerate(face.outputs) if output.shape is not None]]
         lines += self.outputs()
-        lines.append(f"    items = ({', '.join(items)}{',' if items else ''})")
         lines += self.numbers()
-        lines.append("    status = native(w.address, id(items) + TUPLE)")
+        lines.append(f"    status = native({', '.join(['w.address', *items])})")
         lines.append("    if status:")
-        lines.append(f"        items = failed(status, w, items, {len(arrays)}, on_commit)")
+        lines.append(f"        items = failed(status, w, [{', '.join(items)}], {len(arrays)}, on_commit)")
         lines += [f"    {line}" for line in self.committing()]
         return "\n".join([*lines, *self.ending()])
 
@@ -350,16 +349,16 @@ class Launcher:
                 shown = "number" if kind in _FORMAT else kind
                 on_commit(k, decode(workspace.block, word + 1, shown, workspace.memory)[0])
 
-    def failed(self, status: int, workspace: Workspace, items: tuple[Any, ...], n_arrays: int,
-               on_commit: Callable[[int, Any], None] | None) -> tuple[Any, ...]:
+    def failed(self, status: int, workspace: Workspace, items: Sequence[Any], n_arrays: int,
+               on_commit: Callable[[int, Any], None] | None) -> Sequence[Any]:
         """Anything but success: contiguous copies and another try, or an exception.
 
         The arrays that the program has seen at last: a result that is one of the inputs is read from their memory.
         """
         if status == Status.NOT_CONTIGUOUS:
-            copies = tuple(np.require(a, requirements=["C", "A"]) for a in items[:n_arrays])
-            again = (*copies, *items[n_arrays:])
-            status = self.native(workspace.address, id(again) + TUPLE_ITEMS)
+            copies = [np.require(a, requirements=["C", "A"]) for a in items[:n_arrays]]
+            again = [*copies, *items[n_arrays:]]
+            status = self.native(workspace.address, *again)
             places = [k for k, kind in enumerate(self.interface.inputs) if is_tensor(kind)]
             for k, given, copy in zip(places, items, copies, strict=False):
                 if k in self.interface.written and copy is not given:

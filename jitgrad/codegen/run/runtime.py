@@ -5,13 +5,16 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from jitgrad import kernels, random
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program import layout
 from jitgrad.codegen.run import blocks, store, threads
+from jitgrad.kernels import builtins
 
 
 def key(*what: str) -> str:
@@ -56,11 +59,11 @@ def compiled() -> tuple[bytes, list[str]]:
         vectors = machine.vector_bytes, machine.has_fma, machine.has_avx512
         text, exports = runtime.module_text(*vectors)
         thread_modes = modes.library(machine.triple)
-        libraries = (helpers.LIBRARY, native_blocks.LIBRARY, thread_modes, pool.LIBRARY, products.LIBRARY,
-                     transposes.LIBRARY)
+        libraries = (helpers.LIBRARY, native_blocks.LIBRARY, builtins.LIBRARY, thread_modes, pool.LIBRARY,
+                     products.LIBRARY, transposes.LIBRARY)
         names = [*exports, *[name for library in libraries for name in library.exports], *gemm.EXPORTS]
-        texts = [text, helpers.LIBRARY.text(), native_blocks.text(), thread_modes.text(), pool.text(machine.triple),
-                 products.text(), transposes.LIBRARY.text(), gemm.text(*vectors)]
+        texts = [text, helpers.LIBRARY.text(), native_blocks.text(), builtins.LIBRARY.text(), thread_modes.text(),
+                 pool.text(machine.triple), products.text(), transposes.LIBRARY.text(), gemm.text(*vectors)]
         return ",".join(names).encode() + b"\n" + engine.compile_module(_joined(texts))
 
     names, _, code = store.kept(key(), make).partition(b"\n")
@@ -79,21 +82,48 @@ def _joined(texts: list[str]) -> str:
 _NAME = re.compile(r"@([\w.]+)")
 
 
+class _Method(ctypes.Structure):
+    """`PyMethodDef`: what a built-in function of Python is."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
+                ("text", ctypes.c_char_p))
+
+
+#: the flag of functions that take their arguments where they lie
+_FASTCALL = 0x80
+_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi))
+
+
 @lru_cache(maxsize=1)
-def _loaded() -> tuple[engine.Loaded, dict[str, int]]:
+def _loaded() -> tuple[engine.Loaded, dict[str, int], dict[str, _Method]]:
     code, names = compiled()
-    python = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch")
+    python = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch", *builtins.PYTHON)
     addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in python}
     loaded = engine.load(code, addresses, names)
     found = {name: loaded.address(name) for name in names}
     threads.manage(found)
     blocks.manage(found, loaded)
-    return loaded, found
+    methods = {name: _Method(name.encode(), found[name], _FASTCALL) for name in builtins.LIBRARY.exports}
+    for method in methods.values():  # immortal: functions that have one look at it when they go, at the very end too
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
+    return loaded, found, methods
 
 
 def symbols() -> dict[str, int]:
     """The functions' addresses by name; compiles the library on first use."""
+    return _found()[1]
+
+
+def builtin(name: str, own: int) -> Callable[..., Any]:
+    """A function of `kernels/builtins.py` with an address of its own, of what must outlive it."""
+    function: Callable[..., Any] = _new_builtin(ctypes.addressof(_found()[2][name]), own, None)
+    return function
+
+
+def _found() -> Any:
+    """What is loaded. Whoever finds it there does not wait for a thread that compiles."""
     if not _loaded.cache_info().currsize:
         with engine.lock:
             _loaded()
-    return _loaded()[1]
+    return _loaded()

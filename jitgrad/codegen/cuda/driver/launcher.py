@@ -136,6 +136,7 @@ def _provide(address: int, word: int, size: int) -> int:
 
 
 _provide_function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(_provide)
+_host_function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 def symbols(driver: Driver) -> dict[str, int]:
@@ -157,6 +158,9 @@ class DeviceLauncher(Launcher):
         self.pools: OfStreams[list[DeviceWorkspace]] = OfStreams(list)
         self.scope.update(take=self.take, empty=driver.empty, address=driver.address,
                           back=self.back, memory=driver)
+
+    def callable(self, address: int) -> Callable[..., int]:
+        return _host_function(address)
 
     def build(self) -> Callable[..., list[Any]]:
         launch = super().build()

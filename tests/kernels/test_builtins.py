@@ -1,0 +1,45 @@
+"""Native code as built-in functions of Python."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+import numpy as np
+
+from jitgrad.codegen.run import runtime
+
+
+def test_a_program_gets_its_workspace_and_the_arrays_where_they_lie():
+    seen = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.POINTER(ctypes.c_int64)] * 2)
+    def program(workspace, arrays):
+        seen.extend(arrays[:300])
+        return workspace[0]
+
+    run = runtime.builtin("jg_run", ctypes.cast(program, ctypes.c_void_p).value)
+    workspace = (ctypes.c_int64 * 2)(-7)
+    arrays = [np.zeros(k) for k in range(300)]
+    assert run(ctypes.addressof(workspace), *arrays) == -7
+    assert seen == list(map(id, arrays))
+    workspace[0] = 1 << 62
+    assert run(ctypes.addressof(workspace), *arrays) == 1 << 62
+
+
+def test_others_run_while_a_program_does():
+    there, on = threading.Event(), threading.Event()
+
+    @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+    def waiting(workspace, arrays):
+        there.set()
+        return int(on.wait(60))
+
+    run = runtime.builtin("jg_run", ctypes.cast(waiting, ctypes.c_void_p).value)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(run(1)))
+    thread.start()
+    assert there.wait(60)
+    on.set()
+    thread.join()
+    assert found == [1]
