@@ -34,6 +34,18 @@ def wrap(array: Any, cls: type[Any] | None = None) -> Any:
     return t
 
 
+def wrap_each(arrays: list[Any], which: Iterable[int]) -> None:
+    """Put Tensors (see `wrap`) in the place of some arrays; None stays."""
+    new, cls, inference = _new, Tensor, mode.inference
+    for i in which:
+        array = arrays[i]
+        if array is not None:
+            t = arrays[i] = new(cls)
+            t._data = array if type(array) is _ndarray or type(array) in _met else np.asarray(array)
+            if inference:
+                t._storage = Storage(inference=True)
+
+
 def lift(number: Any, d: dtype) -> Any:
     """A 0-dim Tensor; ints too large for a narrow integer dtype wrap, as in torch."""
     try:

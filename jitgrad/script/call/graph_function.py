@@ -18,7 +18,7 @@ from jitgrad.classes import cached_property, dataclass, fields
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import CPU, device as Device
 from jitgrad.eager.arrays.arrays import to_host
-from jitgrad.eager.construct import wrap
+from jitgrad.eager.construct import wrap, wrap_each
 from jitgrad.errors import ErrorName
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import devices
@@ -319,9 +319,7 @@ class GraphFunction(Interface):
             residuals = [outputs[i] if i >= 0 else arrays[~i] for i in self.residuals]
             del outputs[self.n_outputs:]
             node = CallNode(self, objects, residuals, unreached)
-        for i in self.tensors:
-            if outputs[i] is not None:
-                outputs[i] = wrap(outputs[i])
+        wrap_each(outputs, self.tensors)
         for i in self.lists:
             outputs[i] = _items(outputs[i])
         if node is not None:

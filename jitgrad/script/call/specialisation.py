@@ -83,9 +83,11 @@ class Specialisation:
             self.spent.release()
         #: the inputs that are the state of the random numbers, and which part of it
         self.draws = [(i, s.attribute) for i, s in enumerate(script.inputs) if isinstance(s, sig.RngState)]
+        #: whether results have a history of their own, or something is expected of them
+        self.is_told = bool(script.freed or script.alone or script.expected or script.recorded)
         #: whether a call only runs the program and rebuilds its result
-        self.is_plain = not (script.calls_back or script.commits or function.writes or script.freed or script.alone
-                             or script.expected or script.recorded or script.overwritten)
+        self.is_plain = not (script.calls_back or script.commits or function.writes or self.is_told
+                             or script.overwritten)
         #: of the inputs that the program writes: those that get an output's history, where a flag says so, and what
         #: picks the others, of which the write is only counted
         self.rebased = {i: (j, script.recorded.get(j)) for i, j in script.written.items() if i in function.writes}
@@ -251,15 +253,37 @@ class Specialisation:
             return self._call(params, entered)
 
     def _call(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
+        """Run a program that does more than give results.
+
+        What it writes in place is counted by versions, and gets its history. An exception may come after some of the
+        writes: all are counted then.
+        """
         objects, arrays = entered
-        script = self.script
+        function = self.function
         on_commit = functools.partial(self.commit, params) if self.commit is not None else None
-        if self.function.writes:
-            outputs = self._run_writing(objects, arrays, on_commit)
-        else:
-            outputs = self.function(objects, arrays, on_commit)
-            if script.overwritten:
+        try:
+            outputs = function(objects, arrays, on_commit)
+            if self.script.overwritten:
                 self._spoil(objects, outputs)
+        except BaseException:
+            for index in function.writes:
+                objects[index]._bump()
+            raise
+        for x in self.counted(objects):
+            storage = x._storage or storage_of(x)  # without its frame, nearly always
+            storage.version += 1
+            if storage.mirrors is not None:
+                storage.mirrors.follow(x._data)
+        for index, (output, flag) in self.rebased.items():
+            if (flag is not None and not outputs[flag]) or not function.rebase(objects[index], outputs, output):
+                objects[index]._bump()
+        if self.is_told:
+            self._tell(outputs)
+        return self.leave(params, objects, outputs)
+
+    def _tell(self, outputs: list[Any]) -> None:
+        """Give results the history that they have, or say what is expected of them."""
+        script = self.script
         if self.spent is not None:  # their history was used up inside: a backward of them is eager's error
             for slot, i in enumerate(script.freed):
                 if outputs[i] is not None:
@@ -273,7 +297,6 @@ class Specialisation:
             library(outputs[i]._data).expect(outputs[i]._data, error, head, tail)
         for i, flag in script.recorded.items():
             _keep_history(outputs[i], outputs[flag])
-        return self.leave(params, objects, outputs)
 
     def _store_pending(self, params: Sequence[Any], objects: Sequence[Any], pending: effects.Pending) -> None:
         """Store what the program had changed when it raised."""
@@ -287,30 +310,6 @@ class Specialisation:
                 [(place, result) for place, (result, _) in stores.items()],
                 parts=[part for _, part in stores.values()])
         leave(params, objects, outputs)
-
-    def _run_writing(self, objects: Sequence[Any], arrays: list[Any], on_commit: Callable[[int, Any], None] | None
-                     ) -> list[Any]:
-        """Run a program that writes tensors in place: their versions count it, their history follows it.
-
-        An exception may come after some of the writes: all are counted then.
-        """
-        try:
-            outputs = self.function(objects, arrays, on_commit)
-            if self.script.overwritten:
-                self._spoil(objects, outputs)
-        except BaseException:
-            for index in self.function.writes:
-                objects[index]._bump()
-            raise
-        for x in self.counted(objects):
-            storage = x._storage or storage_of(x)  # without its frame, nearly always
-            storage.version += 1
-            if storage.mirrors is not None:
-                storage.mirrors.follow(x._data)
-        for index, (output, flag) in self.rebased.items():
-            if (flag is not None and not outputs[flag]) or not self.function.rebase(objects[index], outputs, output):
-                objects[index]._bump()
-        return outputs
 
     def _spoil(self, objects: Sequence[Any], outputs: list[Any]) -> None:
         """Put outputs of which the history needs what the program has overwritten behind a node that says so."""
