@@ -29,6 +29,7 @@ def wrap(array: Any, cls: type[Any] | None = None) -> Any:
     """A Tensor of an ndarray (or of a NumPy scalar), sharing memory, without history. The hot path: checks nothing."""
     t = _new(cls or Tensor)
     t._data = array if type(array) is _ndarray or type(array) in _met else np.asarray(array)
+    t._needs, t._base = False, None
     if mode.inference:
         t._storage = Storage(inference=True)
     return t
@@ -42,6 +43,7 @@ def wrap_each(arrays: list[Any], which: Iterable[int]) -> None:
         if array is not None:
             t = arrays[i] = new(cls)
             t._data = array if type(array) is _ndarray or type(array) in _met else np.asarray(array)
+            t._needs, t._base = False, None
             if inference:
                 t._storage = Storage(inference=True)
 

@@ -189,7 +189,7 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
         result = wrap(out)
     else:
         result = _new(construct.Tensor)
-        result._data = out
+        result._data, result._needs, result._base = out, False, None
     if plan.view:
         base = result._data.base
         if op.vjp is NONDIFF:  # `detach` and kin: the same memory, no history

@@ -270,7 +270,8 @@ class TapedArray:
     `eager.tensor.Tensor`, the only class of them, adds torch's interface.
     """
 
-    # Defaults live in the class, so that making a tensor sets one attribute.
+    # Defaults live in the class, so that making a tensor sets few attributes: what each operation and call asks of it,
+    # which is found sooner in the tensor than in its class.
     _data: Array
     _node: Node | None = None        # history: the node that computed it ...
     _slot: int = 0                   # ... and which of its outputs it is
