@@ -2,16 +2,22 @@
 
     run(workspace: its address, *arrays) -> the status of a program, without Python's lock
     check(*arrays) -> whether they are what a table says (`jg_arrays`)
+    values(a dict) -> a tuple of its values, where its keys are those of a table, in their order; else False
+
+The table of the last: the class `dict`, the number of keys, the keys. Equal keys may be other objects, and a dict of
+another class: then Python looks closer.
 
 Such a function is one of the library's here with an address of its own (`codegen/run/runtime.py`): of a program, of a
 table. ctypes takes five times as long for a call, most of it to turn numbers into numbers.
 """
 
+from jitgrad.kernels.arrays import CLASS
 from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
 
 #: what is called of Python
-PYTHON = ("PyLong_AsVoidPtr", "PyLong_FromLongLong", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
+PYTHON = ("PyLong_AsVoidPtr", "PyLong_FromLongLong", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread",
+          "PyDict_Size", "PyDict_Next", "PyTuple_New", "PyTuple_SetItem", "Py_IncRef", "Py_DecRef")
 
 LIBRARY = Library()
 
@@ -30,3 +36,29 @@ def jg_run(f: Native, own: V, given: V, count: V) -> V:
 def jg_check(f: Native, own: V, given: V, count: V) -> V:
     holds = f.call("jg_arrays", "i64", 1, given, f.call("PyLong_AsVoidPtr", "ptr", 1, own))
     return f.call("PyBool_FromLong", "ptr", 1, holds)
+
+
+@LIBRARY.function("ptr", own="ptr", given="ptr", count="i64")
+def jg_values(f: Native, own: V, given: V, count: V) -> V:
+    table, found = f.call("PyLong_AsVoidPtr", "ptr", 1, own), f.load(given, elem="ptr")
+    _false_unless(f, f.field(found, CLASS).eq(f.load(table)))
+    length = f.load(table, 1)
+    _false_unless(f, f.call("PyDict_Size", "i64", 1, found).eq(length))
+    values = f.call("PyTuple_New", "ptr", 1, length)
+    with f.when(values.eq(f.null)):
+        f.leave(f.null)
+    place, key, value = [f.room(1) for _ in range(3)]
+    f.store(f.number(0), place)
+    with f.each(length) as k:
+        f.call("PyDict_Next", "i32", 1, found, place, key, value)
+        _false_unless(f, f.load(key).eq(f.load(table, k + 2)), values)
+        f.do("Py_IncRef", f.load(value, elem="ptr"))
+        f.call("PyTuple_SetItem", "i32", 1, values, k, f.load(value, elem="ptr"))
+    return values
+
+
+def _false_unless(f: Native, good: V, made: V | None = None) -> None:
+    with f.unless(good):
+        if made is not None:
+            f.do("Py_DecRef", made)
+        f.leave(f.call("PyBool_FromLong", "ptr", 1, f.number(0)))

@@ -18,7 +18,7 @@ def test_a_program_gets_its_workspace_and_the_arrays_where_they_lie():
         seen.extend(arrays[:300])
         return workspace[0]
 
-    run = runtime.builtin("jg_run", ctypes.cast(program, ctypes.c_void_p).value)
+    run = runtime.builtin("jg_run", ctypes.cast(program, ctypes.c_void_p).value, None)
     workspace = (ctypes.c_int64 * 2)(-7)
     arrays = [np.zeros(k) for k in range(300)]
     assert run(ctypes.addressof(workspace), *arrays) == -7
@@ -35,7 +35,7 @@ def test_others_run_while_a_program_does():
         there.set()
         return int(on.wait(60))
 
-    run = runtime.builtin("jg_run", ctypes.cast(waiting, ctypes.c_void_p).value)
+    run = runtime.builtin("jg_run", ctypes.cast(waiting, ctypes.c_void_p).value, None)
     found = []
     thread = threading.Thread(target=lambda: found.append(run(1)))
     thread.start()

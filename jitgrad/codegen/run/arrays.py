@@ -54,7 +54,7 @@ class Check:
     The function keeps Python's lock: the scratch memory is one call's.
     """
 
-    __slots__ = ("_dtypes", "_scratch", "call", "table")
+    __slots__ = ("call", "table")
     #: whether arrays, its arguments, are what the table says
     call: Callable[..., bool]
 
@@ -62,15 +62,15 @@ class Check:
         size = 8
         while size < 4 * len(expected):
             size *= 2
-        self._scratch = (ctypes.c_int64 * (2 * size))()
-        self._dtypes = [e.dtype for e in expected.values()]
-        words = [id(np.ndarray), ARRAY_DATA + 8, len(expected), len(equal), ctypes.addressof(self._scratch), size - 1,
+        scratch = (ctypes.c_int64 * (2 * size))()
+        words = [id(np.ndarray), ARRAY_DATA + 8, len(expected), len(equal), ctypes.addressof(scratch), size - 1,
                  0]
         for number, e in sorted(expected.items(), key=lambda pair: pair[1].part != WRITTEN):
             words += [number, id(e.dtype), len(e.sizes), e.part, *[-1 if s is None else s for s in e.sizes]]
         words += [word for pair in equal for word in pair]
         self.table = (ctypes.c_int64 * len(words))(*words)
-        self.call = runtime.builtin("jg_check", ctypes.addressof(self.table))
+        owner = self.table, scratch, [e.dtype for e in expected.values()]
+        self.call = runtime.builtin("jg_check", ctypes.addressof(self.table), owner)
 
 
 #: where this is False everything is checked in Python

@@ -192,19 +192,19 @@ class Launcher:
     keeps_large = True
 
     def __init__(self, interface: Interface, address: int, code: Any = None):
-        self.interface = interface
+        self.interface, self.code = interface, code
         self.native = self.callable(address)
         self.arenas: list[int] = []  # of sequences that are gone
         self.scope: dict[str, Any] = {
             "native": self.native, "pool": [], "make": lambda: Workspace(interface), "empty": np.empty,
             "large": blocks.empty, "failed": self.failed, "dims": dims.FUNCTIONS,
             "finish": raise_status, "commits": self.commits, "decode": decode, "encode": encode, "from_list": from_list,
-            "handles": self.handles, "code": code, "memory": HOST,
+            "handles": self.handles, "memory": HOST,
         }
 
     def callable(self, address: int) -> Callable[..., int]:
         """The native code as a function of a workspace's address and arrays."""
-        return runtime.builtin("jg_run", address)
+        return runtime.builtin("jg_run", address, self.code)
 
     def build(self) -> Callable[..., list[Any]]:
         """Generate and evaluate the source (which is ours: indices, formats and sizes only)."""

@@ -91,7 +91,7 @@ class _Method(ctypes.Structure):
 
 #: the flag of functions that take their arguments where they lie
 _FASTCALL = 0x80
-_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
     ("PyCFunction_NewEx", ctypes.pythonapi))
 
 
@@ -115,9 +115,10 @@ def symbols() -> dict[str, int]:
     return _found()[1]
 
 
-def builtin(name: str, own: int) -> Callable[..., Any]:
-    """A function of `kernels/builtins.py` with an address of its own, of what must outlive it."""
-    function: Callable[..., Any] = _new_builtin(ctypes.addressof(_found()[2][name]), own, None)
+def builtin(name: str, own: int, owner: Any) -> Callable[..., Any]:
+    """A function of `kernels/builtins.py` with an address of its own, and with what is there, which it keeps alive."""
+    method = _found()[2][name]
+    function: Callable[..., Any] = _new_builtin(ctypes.addressof(method), own, owner)  # as if of a module
     return function
 
 

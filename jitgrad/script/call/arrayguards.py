@@ -45,7 +45,6 @@ class Plan(NamedTuple):
 
     def condition(self, writer: EntryWriter) -> str:
         """The expression that is true where all is as it should be; `r` is the list of the program's inputs."""
-        writer.constant(self.check)  # whose memory the table is
         return f"{writer.constant(self.check.call)}({', '.join(['*r', *[f'{name}._data' for name in self.more]])})"
 
 

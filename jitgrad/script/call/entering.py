@@ -15,6 +15,7 @@ import numpy as np
 
 from jitgrad import dims, random
 from jitgrad.codegen.run import generated
+from jitgrad.codegen.run.dicts import Values
 from jitgrad.device import FACTS, device
 from jitgrad.dims import Atom, Size, Symbol
 from jitgrad.eager.arrays.arrays import overlap
@@ -35,10 +36,11 @@ def is_name(text: str) -> bool:
 
 
 class EntryWriter:
-    """Writes the `enter` function of one specialisation."""
+    """Writes the `enter` function of one specialisation. `native`: native code may help."""
 
-    def __init__(self, params: Sequence[str], values: dict[str, Any], known: Mapping[sig.Source, str] = NOTHING):
-        self.params = list(params)
+    def __init__(self, params: Sequence[str], values: dict[str, Any], known: Mapping[sig.Source, str] = NOTHING,
+                 native: bool = False):
+        self.params, self.native = list(params), native
         self.values = values  # the parameters of the call that is being compiled
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {}
@@ -132,11 +134,20 @@ class EntryWriter:
             self.require(self._absent(guard.source))
         elif guard.kind == "alike":
             self._alike.setdefault(self.read(guard.value), []).append(self.read(guard.source))
+        elif guard.kind == "keys" and guard.value and self.native:
+            self._read_all(guard.source, guard.value)
         elif guard.kind == "tensor":
             cls = type(resolve(guard.source, self.values))
             self._tensors.setdefault(self.read(guard.source), (cls, {}))[1][guard.value] = None
         else:
             self.require(_CONDITIONS[guard.kind](self, self.read(guard.source), guard.value))
+
+    def _read_all(self, source: sig.Source, keys: tuple[Any, ...]) -> None:
+        """Read the values of a dict, which has these keys."""
+        found, values = self.read(source), Values(keys)
+        names = [self._names.setdefault(sig.Item(source, key), f"v{len(self._names)}") for key in keys]
+        self.lines.append(f"{', '.join(names)}, = {self.constant(values.quick)}({found}) or "
+                          f"{self.constant(values.look)}({found})")
 
     def definitions(self, definitions: Mapping[tuple[Any, str], Any]) -> None:
         """Require classes and functions to be as they were (see `ScriptGraph.definitions`)."""

@@ -124,7 +124,8 @@ class Specialisation:
     def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
         """`enter(p)`: None where an assumption fails, else (objects, arrays) in the order of the graph's inputs."""
         script = self.script
-        writer = EntryWriter(params, values)
+        native = bool(self.function.faces) and self.function.device.type == "cpu"
+        writer = EntryWriter(params, values, native=native)
         writer.require(f"{writer.constant(grad_mode)}.enabled is {self.grad_mode}")
         writer.require(f"{writer.constant(autocast.mode)}.low is {writer.constant(self.autocast)}")
         writer.require(f"{writer.constant(dtypes)}._default is {writer.constant(self.default_dtype)}")
@@ -150,7 +151,7 @@ class Specialisation:
             writer.require(self._distinction(writer, names, tensors, lists))
         self.may_share = bool(written) and len(tensors) + len(lists) > 1
         quick = None
-        if self.function.faces and self.function.device.type == "cpu":
+        if native:
             known = self.may_share and not lists and len({names[i] for i in tensors}) == len(tensors)
             quick = arrayguards.plan(writer, script, names, shapes, size_guards,
                                      {names[i]: i in written for i in tensors} if known else {})

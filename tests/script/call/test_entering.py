@@ -167,3 +167,21 @@ def test_an_int_of_more_than_64_bits_is_an_overflow(interpret: bool, function: A
         with pytest.raises(OverflowError, match="too large to convert to C long"):
             scripted(*wide)
         assert str(scripted(*args)) == before
+
+
+def test_a_dict_of_known_keys_is_read_at_once():
+    table = {"lr": 0.1, "betas": (0.9, 0.99)}
+    path = sig.Attr(sig.Arg("h"), "table")
+    inputs = [sig.Item(path, "betas"), sig.Item(sig.Item(path, "betas"), 1)]
+    holder = Holder(table=table)
+    writer = EntryWriter(["h"], {"h": holder}, native=True)
+    writer.guard(sig.Guard(path, "keys", ("lr", "betas")))
+    run = writer.finish(f"[{', '.join([writer.read(source) for source in inputs])}]")
+    assert run((holder,)) == [(0.9, 0.99), 0.99]
+    others = {"".join(["l", "r"]): 3, "betas": (5, 7)}, defaultdict(int, lr=3, betas=(5, 7))
+    for holds in ({"lr": 3, "betas": (5, 7)}, *others):
+        holder.table = holds
+        assert run((holder,)) == [(5, 7), 7]
+    for broken in ({}, {"lr": 3}, {"betas": (5, 7), "lr": 3}, {**table, "more": 1}, [("lr", 3)], None):
+        holder.table = broken
+        assert run((holder,)) is None
