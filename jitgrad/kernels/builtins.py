@@ -3,9 +3,14 @@
     run(workspace: its address, *arrays) -> the status of a program, without Python's lock
     check(*arrays) -> whether they are what a table says (`jg_arrays`)
     values(a dict) -> a tuple of its values, where its keys are those of a table, in their order; else False
+    results(*arrays) -> a tuple of new arrays, whose sizes are those of the arguments; False where one is large
 
-The table of the last: the class `dict`, the number of keys, the keys. Equal keys may be other objects, and a dict of
+The table of `values`: the class `dict`, the number of keys, the keys. Equal keys may be other objects, and a dict of
 another class: then Python looks closer.
+
+The table of `results`: NumPy's `PyArray_Empty`, the byte offset of the address of an array's sizes, bytes that are
+many, the number of arrays; of each its dtype, the bytes of an element, the rank, and by axis an argument and its axis,
+or -1 and the size.
 
 Such a function is one of the library's here with an address of its own (`codegen/run/runtime.py`): of a program, of a
 table. ctypes takes five times as long for a call, most of it to turn numbers into numbers.
@@ -18,6 +23,8 @@ from jitgrad.kernels.values import V
 #: what is called of Python
 PYTHON = ("PyLong_AsVoidPtr", "PyLong_FromLongLong", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread",
           "PyDict_Size", "PyDict_Next", "PyTuple_New", "PyTuple_SetItem", "Py_IncRef", "Py_DecRef")
+#: of a NumPy array
+MOST_AXES = 64
 
 LIBRARY = Library()
 
@@ -55,6 +62,35 @@ def jg_values(f: Native, own: V, given: V, count: V) -> V:
         f.do("Py_IncRef", f.load(value, elem="ptr"))
         f.call("PyTuple_SetItem", "i32", 1, values, k, f.load(value, elem="ptr"))
     return values
+
+
+@LIBRARY.function("ptr", own="ptr", given="ptr", count="i64")
+def jg_results(f: Native, own: V, given: V, count: V) -> V:
+    table = f.call("PyLong_AsVoidPtr", "ptr", 1, own)
+    make, (shape, large, number) = f.load(table, elem="ptr"), [f.load(table, k) for k in (1, 2, 3)]
+    arrays = f.call("PyTuple_New", "ptr", 1, number)
+    with f.when(arrays.eq(f.null)):
+        f.leave(f.null)
+    place, sizes = f.variable(f.at(table, 4)), f.room(MOST_AXES)
+    with f.each(number) as k:
+        record = place.value
+        dtype, rank = f.load(record, elem="ptr"), f.load(record, 2)
+        length = f.variable(f.load(record, 1))
+        with f.each(rank) as axis:
+            argument, size = f.load(record, axis * 2 + 3), f.variable(f.load(record, axis * 2 + 4))
+            with f.when(argument.ne(-1)):
+                size.value = f.load(f.field(f.load(given, argument), shape), size.value)
+            f.store(size.value, sizes, axis)
+            length.value = length.value * size.value
+        _false_unless(f, length.value.compare("ult", large), arrays)
+        f.do("Py_IncRef", dtype)
+        array = f.through(make, "ptr", rank.cast("trunc", "i32"), sizes, dtype, f.number(0, "i32"))
+        with f.when(array.eq(f.null)):
+            f.do("Py_DecRef", arrays)
+            f.leave(f.null)
+        f.call("PyTuple_SetItem", "i32", 1, arrays, k, array)
+        place.value = f.at(record, rank * 2 + 3)
+    return arrays
 
 
 def _false_unless(f: Native, good: V, made: V | None = None) -> None:

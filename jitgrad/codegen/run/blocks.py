@@ -16,8 +16,8 @@ from jitgrad.eager.arrays import blocks
 
 #: of the memory of the machine, and bytes, that are kept at most
 SHARE, MOST = 16, 1 << 29
-#: the number of `PyDataMem_SetHandler` in NumPy's table of functions, the same since 1.22
-_SET_HANDLER = 304
+#: the numbers of `PyDataMem_SetHandler` and `PyArray_Empty` in NumPy's table of functions, the same since 1.22
+_SET_HANDLER, EMPTY = 304, 184
 _NAME, _VERSION = b"jitgrad", 1
 
 
@@ -59,11 +59,15 @@ def manage(functions: Mapping[str, int], code: Any) -> None:
 
 def _variable(capsule: Any) -> ContextVar[Any] | None:
     """Where NumPy looks for its handler, which is set to ours; None: it is another NumPy, and has its own memory."""
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
-    table = ctypes.cast(pointer(multiarray._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-    ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[_SET_HANDLER])(capsule)
+    ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(numpy_function(_SET_HANDLER))(capsule)
     if multiarray.get_handler_name(np.empty(1)) != _NAME.decode():
         return None
     here: Context = copy_context()
     return next((variable for variable, value in here.items() if value is capsule), None)
+
+
+def numpy_function(number: int) -> int:
+    """The address of a function in NumPy's table."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
+    return ctypes.cast(pointer(multiarray._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))[number] or 0

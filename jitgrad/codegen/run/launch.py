@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import re
 import struct
 import weakref
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, payload, rea
 from jitgrad.codegen.program.sequences import Arena, SeqHandle, free_chunks, from_list
 from jitgrad.codegen.program.sites import Site
 from jitgrad.codegen.run import generated, runtime
+from jitgrad.codegen.run.blocks import EMPTY, numpy_function
 from jitgrad.eager.arrays import blocks
 from jitgrad.eager.inplace import put_back
 
@@ -33,6 +35,8 @@ Kind = Any
 _FORMAT = {"int": "q", "bool": "q", "float": "d"}
 #: what makes a word a number
 _WORDS = {"int": "", "bool": " != 0"}
+#: a size that is an input's, or a number
+_SIZE = re.compile(r"s(\d+)_\[(\d+)\]|\d+")
 
 
 @dataclass(slots=True)
@@ -226,10 +230,10 @@ class Launcher:
                 d, rank = tensor_kind(payload(kind))
                 self.scope[f"e{k}"] = np.empty((0,) * rank, d.np)
                 arrays.append(f"(e{k} if i{k} is None else i{k})")
-        lines += [f"    {line}" for line in self.sizes()]
-        items = [*arrays, *[f"o{k}" for k, output in enumerate(face.outputs) if output.shape is not None]]
-        lines += self.outputs()
+        results = [f"o{k}" for k, output in enumerate(face.outputs) if output.shape is not None]
+        lines += self.fresh(results, [*[f"    {line}" for line in self.sizes()], *self.outputs()])
         lines += self.numbers()
+        items = [*arrays, *results]
         lines.append(f"    status = native({', '.join(['w.address', *items])})")
         lines.append("    if status:")
         lines.append(f"        items = failed(status, w, [{', '.join(items)}], {len(arrays)}, on_commit)")
@@ -246,6 +250,32 @@ class Launcher:
                 self.scope[f"k{k}i"] = kind
                 lines.append(f"    if type(i{k}) is list:\n        i{k} = from_list(i{k}, k{k}i, memory)")
         return lines
+
+    def fresh(self, results: Sequence[str], made: Sequence[str]) -> list[str]:
+        """New arrays for results, at once where their sizes are those of inputs and numbers; else they are `made`."""
+        arguments: dict[str, int] = {}
+        records: list[int] = []
+        dtypes = []
+        for output in self.interface.outputs:
+            if output.shape is None:
+                continue
+            d, rank = tensor_kind(payload(output.kind))
+            dtypes.append(d.np)
+            records += [id(d.np), d.itemsize, rank]
+            for size in output.shape:
+                known = _SIZE.fullmatch(size)
+                if known is None or (known[1] and not is_tensor(self.interface.inputs[int(known[1])])):
+                    return [*made]
+                records += ([arguments.setdefault(f"i{known[1]}", len(arguments)), int(known[2])] if known[1]
+                            else [-1, int(known[0])])
+        if not results:
+            return []
+        large = blocks.LEAST if self.keeps_large else 1 << 62
+        table = (ctypes.c_int64 * (4 + len(records)))(
+            numpy_function(EMPTY), ARRAY_DIMS, large, len(results), *records)
+        self.scope["fresh"] = runtime.builtin("jg_results", ctypes.addressof(table), (table, dtypes))
+        return [f"    made = fresh({', '.join(arguments)})", "    if made:", f"        {', '.join(results)}, = made",
+                "    else:", *[f"    {line}" for line in made]]
 
     def outputs(self) -> list[str]:
         """New arrays for results. A size that is negative is none: the program will say so."""
