@@ -144,11 +144,11 @@ class Dispatcher:
             return self.eager(*args, **kwargs)
         params = args if not kwargs and len(args) == self._positional else self._bind(*args, **kwargs)
         specialisations = self.specialisations
-        for index, specialisation in enumerate(specialisations):
+        for specialisation in specialisations:
             entered = specialisation.enter(params)
             if entered is not None:
                 self._hits += 1
-                if index:  # most recently used first
+                if specialisation is not specialisations[0]:  # most recently used first
                     with self._lock:
                         specialisations.remove(specialisation)
                         specialisations.insert(0, specialisation)

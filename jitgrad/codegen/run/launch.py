@@ -270,9 +270,8 @@ class Launcher:
                             else [-1, int(known[0])])
         if not results:
             return []
-        large = blocks.LEAST if self.keeps_large else 1 << 62
         table = (ctypes.c_int64 * (4 + len(records)))(
-            numpy_function(EMPTY), ARRAY_DIMS, large, len(results), *records)
+            numpy_function(EMPTY), ARRAY_DIMS, blocks.LEAST, len(results), *records)
         self.scope["fresh"] = runtime.builtin("jg_results", ctypes.addressof(table), (table, dtypes))
         return [f"    made = fresh({', '.join(arguments)})", "    if made:", f"        {', '.join(results)}, = made",
                 "    else:", *[f"    {line}" for line in made]]
