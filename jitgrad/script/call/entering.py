@@ -49,6 +49,7 @@ class EntryWriter:
         self._shapes: dict[str, str] = {}
         self._arrays: dict[str, str] = {}
         self._guarded: set[tuple[Any, ...]] = set()
+        self._readers: dict[tuple[Any, ...], tuple[str, str]] = {}  # constants that read dicts, by their keys
         self._alike: dict[str, list[str]] = {}  # tensors, by the one that holds the same number
         self._tensors: dict[str, tuple[type, dict[sig.TensorKey, None]]] = {}  # variable -> class, guards
 
@@ -144,10 +145,12 @@ class EntryWriter:
 
     def _read_all(self, source: sig.Source, keys: tuple[Any, ...]) -> None:
         """Read the values of a dict, which has these keys."""
-        found, values = self.read(source), Values(keys)
+        if keys not in self._readers:
+            values = Values(keys)
+            self._readers[keys] = self.constant(values.quick), self.constant(values.look)
+        found, (quick, look) = self.read(source), self._readers[keys]
         names = [self._names.setdefault(sig.Item(source, key), f"v{len(self._names)}") for key in keys]
-        self.lines.append(f"{', '.join(names)}, = {self.constant(values.quick)}({found}) or "
-                          f"{self.constant(values.look)}({found})")
+        self.lines.append(f"{', '.join(names)}, = {quick}({found}) or {look}({found})")
 
     def definitions(self, definitions: Mapping[tuple[Any, str], Any]) -> None:
         """Require classes and functions to be as they were (see `ScriptGraph.definitions`)."""
