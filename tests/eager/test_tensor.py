@@ -13,7 +13,7 @@ import pytest
 
 from jitgrad import dtypes
 from jitgrad.device import CPU, device, resolve
-from jitgrad.eager.construct import from_numpy, lift, new_tensor, wrap
+from jitgrad.eager.construct import from_numpy, lift, new_tensor, wrap, wrap_each
 from jitgrad.eager.tensor import Tensor
 from tests.eager.both import check, error, jt, plain, same, torch
 
@@ -300,3 +300,16 @@ def test_data_setter():
         return [w, w.requires_grad, error(lambda: put(3), "Variable data has to be a tensor")]
 
     check(program)
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_some_arrays_of_a_list_are_made_tensors(inference):
+    arrays = [np.zeros(2), None, np.ones(3, np.float32), 4, np.float64(2.5), np.zeros(1)]
+    before = list(arrays)
+    with jt.inference_mode(inference):
+        wrap_each(arrays, (0, 1, 2, 4))
+    assert [arrays[k] is before[k] for k in range(6)] == [False, True, False, True, False, True]
+    made = [arrays[0], arrays[2], arrays[4]]
+    assert all(type(t) is Tensor and t.is_inference() is inference and not t.requires_grad for t in made)
+    assert arrays[0]._data is before[0]
+    assert [t.tolist() for t in made] == [[0, 0], [1, 1, 1], 2.5]
