@@ -122,7 +122,7 @@ def builtin(name: str, own: int, owner: Any) -> Callable[..., Any]:
     return function
 
 
-def _found() -> Any:
+def _found() -> tuple[engine.Loaded, dict[str, int], dict[str, _Method]]:
     """What is loaded. Whoever finds it there does not wait for a thread that compiles."""
     if not _loaded.cache_info().currsize:
         with engine.lock:
