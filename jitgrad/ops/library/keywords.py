@@ -20,7 +20,7 @@ from jitgrad.ops.library.calls.forms import ALIASES, Form, forms, table
 from jitgrad.ops.library.calls.kinds import letters, refusal
 from jitgrad.ops.library.core import class_word, inplace, is_tensor, require_castable, write
 from jitgrad.ops.library.sizes import flag, same_shape
-from jitgrad.ops.opdef import NONDIFF, POINTWISE
+from jitgrad.ops.opdef import NONDIFF, POINTWISE, is_kind
 
 #: where a library function's forms are looked for
 SPACES = ("torch", "Tensor", "torch.linalg", "torch.special", "torch.fft", "torch.nn.functional")
@@ -385,10 +385,8 @@ class Completed:
                 require_castable((result,), targets, "torch.cat(): input types", TypeError)
         for option, value in options.items():
             result = _optional(self.name, option, value, result)
-        if out is None:
-            return result
-        each = self.name in OPS and OPS[self.name].kind is POINTWISE
-        return deliver(out, result, exact, [v for v in given.values() if isinstance(v, AnyTensor)] if each else ())
+        return result if out is None else deliver(out, result, exact, [
+            v for v in given.values() if isinstance(v, AnyTensor) and is_kind(self.name, POINTWISE)])
 
     def _require_out(self, targets: Sequence[Any], x: Any, exact: bool, operands: Sequence[Any]) -> None:
         """What torch asks of `out` before it looks for a kernel: that nothing has a gradient, of pointwise operations
