@@ -454,3 +454,14 @@ def objects_returned_by_one_way_out(x, n: int):
     if n:
         return 1
     return [2, x], [x, Held(x, [0])]
+
+
+@nasty(lambda: (m(4, 1),), lambda: (m(1, 4),), lambda: (m(3, 4),))
+def in_order_already_or_not(x):
+    """`contiguous` of a part is the part itself where that lies in order, which its sizes say; a diagonal does not."""
+    y, z = x * 1, x.clone()
+    y[:, 0].contiguous().neg_()
+    z.diagonal(1).ravel().neg_()
+    w = x.unfold(0, 1, 1).contiguous()
+    w += 1
+    return y, z, w

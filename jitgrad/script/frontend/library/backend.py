@@ -91,10 +91,7 @@ class SymbolicBackend(complex.Conjugates):
             y.storage.made, y.storage.device = backward_name(op) if compose is None else "", where
         if context.grad and any(map(context.has_history, values)):
             tape.note(context, op, operands, values, results, attrs)
-        if len(results) > 1:
-            return results
-        (result,) = results
-        return self._ordered(op, operands, result)
+        return results if len(results) > 1 else self._ordered(op, operands, *results)
 
     def _ordered(self, op: OpDef, operands: tuple[Any, ...], result: SymTensor) -> SymTensor:
         """A result, noted whether in eager's memory it lies in row order, as what is computed of each element may not.
@@ -104,6 +101,8 @@ class SymbolicBackend(complex.Conjugates):
         if of and result.ndim > 1 and "in_rows" not in op.traits:
             *given, made = [x.value if isinstance(x, SymComplex) else x for x in (*of, result)]
             made.storage.ordered = layout.joined_order(*[layout.keeps_order(self.context, x) for x in given])
+        if op.name == "contiguous":
+            layout.brought_in_rows(self.context, operands[0], result)
         return result
 
     def _of_pairs(self, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 from jitgrad.classes import dataclass, field
 from jitgrad.dims import Size, Symbol, call, dim, is_not_one, product, substitute, symbols
+from jitgrad.dtypes import float32
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.opdef import OPS, has_trait
 from jitgrad.ops.specs import other_dtype
@@ -121,8 +122,9 @@ def surely_shares(context: Context, tensor: Any, shape: Sequence[Size]) -> bool:
     return old == new
 
 
-def keeps_rows(context: Context, tensor: Any) -> bool:
-    """For `contiguous`: whether a tensor is in row order; where that need not be known, whether its views keep that."""
+def keeps_rows(context: Context, tensor: Any) -> bool | None:
+    """For `contiguous`: whether a tensor is in row order; where that need not be known, whether its views keep that;
+    None where neither says it."""
     storage = tensor.storage
     if storage.input < 0 and not tensor.path and not storage.alias:
         if storage.ordered is None:
@@ -133,7 +135,14 @@ def keeps_rows(context: Context, tensor: Any) -> bool:
     found = is_contiguous(context, tensor) if not kept or LAYOUT in context.decisions else None
     if found is None and kept:
         doubt(context, storage, kept=True)
-    return kept if found is None else found
+    return (kept or None) if found is None else found
+
+
+def brought_in_rows(context: Context, tensor: Any, made: Any) -> None:
+    """`contiguous` is a copy here. Where eager's is the tensor itself, perhaps, nobody writes to either."""
+    if keeps_rows(context, tensor) is None:
+        doubt(context, tensor.storage)
+        doubt(context, made.storage)
 
 
 def is_contiguous(context: Context, tensor: Any) -> bool | None:
@@ -226,7 +235,21 @@ def _viewed(context: Context, shape: Strides, strides: Strides, op: str, attrs: 
         case "reshape":
             made = _reshaped(context, shape, strides, attrs["shape"])
             return attrs["shape"], made if isinstance(made, tuple) else None
+        case "diagonal":
+            two = attrs["axis1"], attrs["axis2"]
+            rest = [s for a, s in enumerate(strides) if a not in two]
+            return _made(op, shape, attrs), (*rest, strides[two[0]] + strides[two[1]])
+        case "windows":
+            steps = *strides[:at], strides[at] * attrs["step"], *strides[at + 1:], strides[at] * attrs["dilation"]
+            return _made(op, shape, attrs), steps
     return shape, None
+
+
+def _made(op: str, shape: Strides, attrs: Mapping[str, Any]) -> Strides:
+    spec = OPS[op].spec
+    assert spec is not None
+    made: TensorType = spec(TensorType(float32, shape), **attrs)
+    return made.dims
 
 
 def _in_row_order(context: Context, shape: Sequence[Size], strides: Strides) -> bool | None:

@@ -201,7 +201,7 @@ class SymTensor(TensorBase["SymTensor"]):
         return found
 
     def _in_order(self) -> bool:
-        return layout.keeps_rows(current(), self)
+        return bool(layout.keeps_rows(current(), self))
 
     def __repr__(self) -> str:
         return f"<tensor {self._type}>"
