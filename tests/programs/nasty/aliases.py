@@ -461,7 +461,7 @@ def in_order_already_or_not(x):
     """`contiguous` of a part is the part itself where that lies in order, which its sizes say; a diagonal does not."""
     y, z = x * 1, x.clone()
     y[:, 0].contiguous().neg_()
-    z.diagonal(1).ravel().neg_()
+    z.diagonal().ravel().neg_()
     w = x.unfold(0, 1, 1).contiguous()
     w += 1
     return y, z, w
