@@ -114,3 +114,12 @@ def a_tensor_and_what_is_none(x, n: int):
         return x < [n]
     except TypeError as error:
         return str(error)
+
+
+@nasty(lambda: (torch.tensor(2),), lambda: (torch.tensor([3]),), lambda: (torch.tensor([1, 2]),),
+       lambda: (torch.tensor(1.5),))
+def repeated_as_often_as_a_tensor_says(n):
+    """A tensor of one whole number is an index, others are a TypeError."""
+    said = "ab" * n + n * "c"
+    print(said)
+    return [1, 2] * n, len([n] * n)

@@ -402,12 +402,17 @@ def binary(context: Context, op: str, a: Any, b: Any, sign: str = "") -> Any:
         result = kind.binary(context, op, a, b)
         if result is not NotImplemented:
             return result
-    sequence = next((class_of(v) for v in (a, b) if class_of(v) in _SEQUENCES), None)
+    sequence = next((class_of(v) for v in (a, b) if is_sequence(v)), None)
     if op == "mul" and sequence is not None:
         times = [as_number(context, v, "__index__") for v in (a, b)]
         if times[0] is not a or times[1] is not b:
             return binary(context, op, *times)
     raise effects.raise_now(context, TypeError, (_unsupported(op, sign, a, b, sequence),))
+
+
+def is_sequence(value: Any) -> bool:
+    """Whether a value is one that Python repeats."""
+    return class_of(value) in _SEQUENCES
 
 
 def _unsupported(op: str, sign: str, a: Any, b: Any, sequence: type | None) -> str:

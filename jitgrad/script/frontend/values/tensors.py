@@ -25,8 +25,8 @@ from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import (SYMBOLS, Kind, argument, call, get_item, kind_of, register,
-                                                     type_name)
+from jitgrad.script.frontend.values.protocol import (SYMBOLS, Kind, argument, binary, call, get_item, is_sequence,
+                                                     kind_of, register, type_name)
 from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor, size_number
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -190,6 +190,9 @@ class TensorKind(Kind):
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         if _of_a_class(a, f"__{op}__") or _of_a_class(b, f"__r{op}__"):
             return NotImplemented
+        if op == "mul" and any(map(is_sequence, (a, b))):
+            times = [_index(context, v) if isinstance(v, SymTensor) else v for v in (a, b)]
+            return binary(context, op, *times)
         return guarded(context, lambda: _operated(op, a, b))
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
@@ -211,6 +214,14 @@ class TensorKind(Kind):
         if a.storage is not b.storage and min(a.storage.input, b.storage.input) >= 0:
             return context.inputs.one_object(a.storage, b.storage)
         return a.storage is b.storage
+
+
+def _index(context: Context, tensor: SymTensor) -> Any:
+    """`tensor.__index__()`."""
+    if tensor.dtype.is_inexact or product(tensor.type_.dims) != 1:
+        says = "only integer tensors of a single element can be converted to an index"
+        raise effects.raise_now(context, TypeError, (says,))
+    return numbers.unary(context, "pos", guarded(context, lambda: backend().item(tensor)))
 
 
 def _operated(op: str, a: Any, b: Any) -> Any:
