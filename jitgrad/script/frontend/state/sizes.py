@@ -20,13 +20,15 @@ class Sizes:
         held: sizes of parameters, each with the constant that it is taken to be.
         trips: pairs of sizes at entry that are equal where a loop runs (or does not) as at the first call.
         signed: symbols bound to ints that may be negative.
+        changed: how often a size has come to stand for another one.
     """
 
-    __slots__ = ("_canonical", "_constant", "_guarded", "_has", "_parts", "_replaced", "assumed", "guards", "held",
-                 "hints", "signed", "trips")
+    __slots__ = ("_canonical", "_constant", "_guarded", "_has", "_parts", "_replaced", "assumed", "changed", "guards",
+                 "held", "hints", "signed", "trips")
 
     def __init__(self, assumed: Assumed):
         self.assumed = assumed
+        self.changed = 0
         self.held: list[tuple[Size, Size]] = []
         self.hints: dict[Symbol, int] = {}
         self.guards: list[tuple[Size, Size]] = []
@@ -51,11 +53,6 @@ class Sizes:
         """Guard that sizes of arguments, which nothing knows by their symbols, are these constants."""
         self.held += [(size, n) for size, n in zip(sizes, values, strict=True) if size != n]
 
-    @property
-    def changed(self) -> bool:
-        """Whether any symbol stands for another size by now."""
-        return bool(self._replaced or self._constant)
-
     def canonical(self, size: Size) -> Size:
         """`size` with unified symbols replaced."""
         replaced = self._replaced
@@ -74,6 +71,7 @@ class Sizes:
 
     def _replace(self, symbol: Symbol, size: Size) -> None:
         self._replaced[symbol] = size
+        self.changed += 1
         for known in self._has.pop(symbol, ()):
             self._canonical.pop(known, None)
 
@@ -195,6 +193,7 @@ class Sizes:
         if not isinstance(old, Dim) or old.symbol is None:  # the guard alone proves it
             if isinstance(b, int):  # so where that very size is met, it is the constant
                 self._constant[a] = b
+                self.changed += 1
                 self._canonical = {size: found for size, found in self._canonical.items() if found != a}
             return  # else later uses compare hints again
         if old.symbol not in symbols(new):

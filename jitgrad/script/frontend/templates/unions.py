@@ -40,7 +40,9 @@ def is_choice(value: Any, *classes: type) -> bool:
 
 def may_be(value: Any, which: Any) -> bool:
     """Whether a value is the object `which`, or may be."""
-    return any(same_static(s, which) for s in (value.statics if isinstance(value, Union) else (value,)))
+    if not isinstance(value, Union):
+        return same_static(value, which)
+    return any(same_static(s, which) for s in value.statics)
 
 
 def untagged(value: Any, absent: Any) -> bool:

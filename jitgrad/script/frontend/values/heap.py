@@ -82,7 +82,7 @@ class Face(Storage):
 class SymTensor(TensorBase["SymTensor"]):
     """A tensor of the script: a view of a storage."""
 
-    __slots__ = ("_type", "copied", "path", "storage", "unrecorded")
+    __slots__ = ("_known", "_type", "copied", "path", "storage", "unrecorded")
     #: the class of tensors whose path says that they are items; `items.py` sets it
     of_item: ClassVar[type[SymTensor]]
 
@@ -93,6 +93,7 @@ class SymTensor(TensorBase["SymTensor"]):
 
     def __init__(self, storage: Storage, path: Path, type_: TensorType, copied: bool = False, unrecorded: bool = False):
         self.storage, self.path, self._type = storage, path, type_
+        self._known = -1  # at which change of sizes the type is canonical
         self.copied = copied  # a reshape that eager may have to copy: not writable
         self.unrecorded = unrecorded  # a view made while nothing is recorded: no write to it is recorded
 
@@ -100,10 +101,8 @@ class SymTensor(TensorBase["SymTensor"]):
     def type_(self) -> TensorType:
         """The tensor's type, sizes canonical."""
         sizes = current().sizes
-        if sizes.changed:
-            canonical = sizes.canonical_type(self._type)
-            assert isinstance(canonical, TensorType)
-            self._type = canonical
+        if sizes.changed != self._known:
+            self._known, self._type = sizes.changed, cast(TensorType, sizes.canonical_type(self._type))
         return self._type
 
     @property

@@ -288,11 +288,11 @@ def kind_of(obj: Any) -> Kind:
 
 def kind_of_class(cls: type) -> Kind:
     """The kind of the values of a class."""
-    for base in cls.__mro__:
-        kind = _KINDS.get(base)
-        if kind is not None:
-            return kind
-    raise AssertionError(f"no kind of {cls}")
+    kind = _KINDS.get(cls)
+    if kind is None:
+        kind = next((_KINDS[base] for base in cls.__mro__ if base in _KINDS), None)
+        assert kind is not None, f"no kind of {cls}"
+    return kind
 
 
 def _asked(a: Any, b: Any) -> tuple[Kind, ...]:

@@ -324,7 +324,7 @@ class ReferenceHead(ObjectHead):
         context = self.context
         params: list[Value] = []
         for view in self._views:
-            view._type = view_type(view.storage.type, view.path)
+            view._type, view._known = view_type(view.storage.type, view.path), -1
         names = {t.value.storage: key[1] for key, t in self.templates.items() if isinstance(t, Static) and isinstance(
             t.value, SymTensor) and isinstance(key, tuple) and key[0] == context.frame.id and isinstance(key[1], str)}
         for key, t in self.templates.items():
