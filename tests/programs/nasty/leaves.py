@@ -190,3 +190,35 @@ def asked_whether_two_are_one(x, n: int):
             best = x
     print(best is x)
     return best.sum()
+
+
+@nasty(*TURNS)
+def one_that_was_there_before_the_loop(x, n: int):
+    """Two objects from before the loop end up as one, whichever turn brought them together."""
+    a, b = x * 2, x * 3
+    c = b
+    for k in range(n):
+        if k > 1:
+            b = a * 2
+        else:
+            a, b = b, a
+    for _ in range(n - 1):
+        a = b
+        b = b + 1 if n > 3 else a
+    return a, b, [c]
+
+
+@nasty(*TURNS)
+def copies_of_copies_in_an_outer_loop(x, n: int):
+    """What an inner loop copied, an outer loop copies on."""
+    best = last = x * 1
+    m = n
+    while m > 0:
+        for j in range(m):
+            last = last * 1.1
+            if n == 2 or j == 1:
+                best = last
+        if n > 2:
+            last = best
+        m -= 1
+    return {"best": best}, last

@@ -113,14 +113,15 @@ def tell_apart(context: Context, cells: Collection[Any]) -> None:
 def are_one(context: Context, a: Any, b: Any) -> None:
     """Whether two cells are one is asked: refused where one may be the copy of the other that a loop made."""
     tell_apart(context, (a, b))
-    if len(several(context, {a, b})) > 1:
-        raise _refused(context, "these may or may not be one object", a)
+    copy = one_of_several(context, {a, b})
+    if copy is not None:
+        raise _refused(context, "these may or may not be one object", copy)
 
 
-def several(context: Context, cells: Iterable[Any]) -> list[Any]:
-    """Those of cells that are variables of loops of which one may be the copy of another."""
-    shared = of(context).shared
-    return [cell for cell in cells if shared.get(cell) == SEVERAL]
+def one_of_several(context: Context, cells: Iterable[Any]) -> Any:
+    """Of cells, one that may be a loop's copy of another; None where none is."""
+    shared, made = of(context).shared, [cell for cell in cells if getattr(cell, "input", -1) < 0]
+    return next((cell for cell in made if len(made) > 1 and shared.get(cell) == SEVERAL), None)
 
 
 def changed(context: Context, cell: Any) -> Exception:

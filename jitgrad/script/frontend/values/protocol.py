@@ -22,9 +22,10 @@ from jitgrad.script.frontend.values.values import Instance, Iterable, Method
 Methods = Mapping[str, Callable[..., Any]]
 #: how operators are written
 SYMBOLS = {"matmul": "@", "pos": "+", **{row.name: row.infix for row in NUMBERS.values()}}
-_SEQUENCES = (str, bytes, list, tuple)
+#: classes whose objects Python repeats
+SEQUENCES = (str, bytes, list, tuple)
 #: classes whose objects have an order among themselves alone, if any; that of numbers is one
-_ORDERED = (*_SEQUENCES, float, dict, type(None))
+_ORDERED = (*SEQUENCES, float, dict, type(None))
 _ORDERS = {bool: float, int: float}
 _CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
 
@@ -323,7 +324,7 @@ def _item_verb(method: Callable[..., Any]) -> Callable[..., Any]:
     verb = _verb(method)
 
     def asked(context: Context, obj: Any, index: Any, *value: Any) -> Any:
-        if isinstance(index, Instance) and class_of(obj) in _SEQUENCES:
+        if isinstance(index, Instance) and class_of(obj) in SEQUENCES:
             index = as_number(context, index, "__index__")
         return verb(context, obj, index, *value)
 
@@ -402,17 +403,12 @@ def binary(context: Context, op: str, a: Any, b: Any, sign: str = "") -> Any:
         result = kind.binary(context, op, a, b)
         if result is not NotImplemented:
             return result
-    sequence = next((class_of(v) for v in (a, b) if is_sequence(v)), None)
+    sequence = next((class_of(v) for v in (a, b) if class_of(v) in SEQUENCES), None)
     if op == "mul" and sequence is not None:
         times = [as_number(context, v, "__index__") for v in (a, b)]
         if times[0] is not a or times[1] is not b:
             return binary(context, op, *times)
     raise effects.raise_now(context, TypeError, (_unsupported(op, sign, a, b, sequence),))
-
-
-def is_sequence(value: Any) -> bool:
-    """Whether a value is one that Python repeats."""
-    return class_of(value) in _SEQUENCES
 
 
 def _unsupported(op: str, sign: str, a: Any, b: Any, sequence: type | None) -> str:

@@ -25,8 +25,8 @@ from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import (SYMBOLS, Kind, argument, binary, call, get_item, is_sequence,
-                                                     kind_of, register, type_name)
+from jitgrad.script.frontend.values.protocol import (SEQUENCES, SYMBOLS, Kind, argument, binary, call, class_of,
+                                                     get_item, kind_of, register, type_name)
 from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor, size_number
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -190,7 +190,7 @@ class TensorKind(Kind):
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         if _of_a_class(a, f"__{op}__") or _of_a_class(b, f"__r{op}__"):
             return NotImplemented
-        if op == "mul" and any(map(is_sequence, (a, b))):
+        if op == "mul" and any(class_of(v) in SEQUENCES for v in (a, b)):
             times = [_index(context, v) if isinstance(v, SymTensor) else v for v in (a, b)]
             return binary(context, op, *times)
         return guarded(context, lambda: _operated(op, a, b))

@@ -1,7 +1,7 @@
 """The head of a loop where names refer to objects: its fixpoint, and its way through the graph."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from jitgrad.script.frontend.evaluate.carried.heads import of, plain
 from jitgrad.script.frontend.evaluate.carried.objects import (MOVES, NUMBERS, ObjectHead, inherit, place_of,
                                                               referring_tensor, type_of)
 from jitgrad.script.frontend.state import copies, dispatch, versions
-from jitgrad.script.frontend.state.context import State
+from jitgrad.script.frontend.state.context import ORIGINS, State
 from jitgrad.script.frontend.state.paths import mapped, view_type
 from jitgrad.script.frontend.templates import item_origins, unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, payload
@@ -66,8 +66,9 @@ class ReferenceHead(ObjectHead):
         if self._adopt(end):
             return True
         self._settle(end)
-        changed |= self._carry(head, end, names)  # how many tensors have numbers
         changed |= self._assign_all(end)
+        self._number(end, self.ended)
+        changed |= self._carry(head, end, names)  # how many tensors have numbers
         changed |= self._note_origins() | self._note_counted(end)
         self._share(head, end)
         for key, t in list(self.templates.items()):
@@ -118,9 +119,18 @@ class ReferenceHead(ObjectHead):
                     work.append(made)
         return changed or self._wider
 
+    def _number(self, state: State, held: Mapping[Any, Any]) -> None:
+        """Give tensors of one iteration numbers of their own, where copies say by them whose they are."""
+        self.context.state = state
+        for cell, ref in held.items():
+            mine = isinstance(ref, SymTensor) and ref.storage in self.templates
+            if isinstance(ref, SymTensor) and not mine and (cell is ref or cell in self.origins):
+                item_origins.give_number(self.context, ref)
+
     def _note_origins(self) -> bool:
-        """Note which tensors of the loop may be the caller's; whether there are new ones."""
+        """Note which tensors of the loop may be the caller's, or have numbers; whether there are new ones."""
         before = self.origins.copy()
+        self.origins = dict.fromkeys(self.numbered, 1) | self.origins
         for cell, ref in [*self.begun.items(), *self.ended.items()]:
             n = item_origins.count(self.context, ref) if isinstance(ref, SymTensor) else 0
             if n == item_origins.UNKNOWN:
@@ -279,10 +289,9 @@ class ReferenceHead(ObjectHead):
         others = self._live(end, value)
         if any(others[cell_of(s)] for s in made):  # another name refers to one of them: copies, which nobody writes
             copies.share(context, copies.SEVERAL, *(cell_of(s) for s in made))
-            context.state = end
-            for s in made:
-                if isinstance(s, SymTensor):
-                    item_origins.give_number(context, s)
+            if ORIGINS in context.decisions:
+                self.numbered |= {s.storage for s in made if isinstance(s, SymTensor)} & self.templates.keys()
+                self._number(end, {s: s for s in made})
         copies.share(context, MOVES, *(cell_of(s) for s in made if self._moves(s)))
         choices: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
             (partial(unions.is_static, context, value, s), partial(_itself, s))
@@ -357,6 +366,8 @@ class ReferenceHead(ObjectHead):
         context = self.context
         context.state = state
         entry = state is self.entry
+        if entry:
+            self._number(state, self.begun)
         result: list[Value] = []
         for key, t in self.templates.items():
             value = self._entry(key) if entry else self._end(key, state)
