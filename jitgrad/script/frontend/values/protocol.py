@@ -22,7 +22,6 @@ from jitgrad.script.frontend.values.values import Instance, Iterable, Method
 Methods = Mapping[str, Callable[..., Any]]
 #: how operators are written
 SYMBOLS = {"matmul": "@", "pos": "+", **{row.name: row.infix for row in NUMBERS.values()}}
-#: classes whose objects Python repeats
 SEQUENCES = (str, bytes, list, tuple)
 #: classes whose objects have an order among themselves alone, if any; that of numbers is one
 _ORDERED = (*SEQUENCES, float, dict, type(None))
