@@ -19,6 +19,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +40,7 @@ class Stages:
     def __init__(self) -> None:
         started = time.process_time()
         self.spent = dict.fromkeys(("imports", *STAGES), 0.0)
-        self.open: list[str] = []
+        self.open: dict[int, list[str]] = {}  # by thread
         found = {stage: importlib.import_module(f"jitgrad.{module}") for stage, (module, _) in STAGES.items()}
         self.spent["imports"] = 1e3 * (time.process_time() - started)
         for stage, holder in found.items():
@@ -50,16 +51,16 @@ class Stages:
 
     def timed(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            started = time.process_time()
-            self.open.append(stage)
+            started, around = time.thread_time(), self.open.setdefault(threading.get_ident(), [])
+            around.append(stage)
             try:
                 return function(*args, **kwargs)
             finally:
-                took = 1e3 * (time.process_time() - started)
-                self.open.pop()
+                took = 1e3 * (time.thread_time() - started)
+                around.pop()
                 self.spent[stage] += took
-                if self.open:
-                    self.spent[self.open[-1]] -= took
+                if around:
+                    self.spent[around[-1]] -= took
 
         return wrapped
 

@@ -124,8 +124,9 @@ def interpreter() -> Iterator[None]:
 
     def programs(self: GraphFunction, graphs: Mapping[str, Graph]) -> Mapping[str, Program]:
         results = {"forward": self.n_outputs}
-        return {name: beside(graphs[name], program, results.get(name, len(graphs[name].outputs)))
-                for name, program in compiled(self, graphs).items()}
+        native = compiled(self, graphs)
+        return {name: beside(graph, native[name], results.get(name, len(graph.outputs)))
+                for name, graph in graphs.items()}
 
     with patch.object(GraphFunction, "_programs", programs):
         yield

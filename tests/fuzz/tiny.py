@@ -339,10 +339,12 @@ class _TooLong(BaseException):
     """A program takes longer than it may."""
 
 
-def shown(value: Any, known: dict[int, int]) -> Any:
-    """What can be seen of a value: of tensors, containers and objects which is which, by numbers."""
+def shown(value: Any, known: dict[Any, int]) -> Any:
+    """What can be seen of a value: of tensors, containers and objects which is which, by numbers; of views where they
+    lie."""
     if isinstance(value, Tensor):
-        number = known.setdefault(id(value), len(known))
+        where = (value.data_ptr(), value.shape, value.stride()) if value._is_view() else id(value)
+        number = known.setdefault(where, len(known))
         return number, value.detach().numpy().tolist(), value.requires_grad, value.is_leaf
     if not isinstance(value, (list, tuple, dict, Node)):
         return repr(value)

@@ -99,11 +99,11 @@ def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: boo
              limit: float | None = None) -> tuple[Any]:
     d = x - F.mean(x, axes=axes, keepdim=True)
     freedom = F.count(x, axes) - correction
-    factor = 2.0 / freedom
+    slope = g * 2.0 / freedom
     if limit is not None and correction:
         free = F.gt(freedom, 0.0)
-        factor, d = F.where(free, factor, limit), F.where(free, d, F.abs(F.sign(d)))
-    return (F.unreduce(g * factor, x, axes, keepdim) * d,)
+        slope, d = F.where(free, slope, g * limit), F.where(free, d, F.abs(F.sign(d)))
+    return (F.unreduce(slope, x, axes, keepdim) * d,)
 
 
 # `limit` is the slope without degrees of freedom where all axes are meant; along given ones it is what the formula has
