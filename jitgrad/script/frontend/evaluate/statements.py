@@ -23,7 +23,7 @@ from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import call, iterate
-from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, is_held
 
 
 class _Loop:
@@ -256,7 +256,8 @@ def _for(context: Context, s: ast.For) -> None:
                             f"{unrolling.UNROLL_LIMIT} are unrolled, those of loops around it multiplied",
                             context.span(s), hint="loop over the objects themselves")
         _counted(context, s, iterable, loop)
-        copies.gone_over(context, source)
+        if is_held(source):
+            copies.gone_over(context, source)
         _finish(context, s, loop)
 
 
