@@ -13,7 +13,7 @@ many, the number of arrays; of each its dtype, the bytes of an element, the rank
 or -1 and the size.
 
 Such a function is one of the library's here with an address of its own (`codegen/run/runtime.py`): of a program, of a
-table. ctypes takes five times as long for a call, most of it to turn numbers into numbers.
+table. ctypes would turn each number into another one first (`python -m benchmarks.bench_call` is what calls cost).
 """
 
 from jitgrad.kernels.arrays import CLASS

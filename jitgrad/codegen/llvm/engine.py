@@ -200,12 +200,13 @@ class _Work(threading.Thread):
         self._taken, self._done = threading.Lock(), threading.Event()
 
     def begin(self) -> None:
-        """LLVM recurses, and a new thread's stack is small on some systems."""
+        """Start, with a stack on which LLVM can recurse: a new thread's is small on some systems. Where there is no
+        room for a thread, who asks makes the objects."""
         with lock:
             before = threading.stack_size(STACK)
             try:
                 self.start()
-            except RuntimeError:  # no room for another thread
+            except RuntimeError:
                 pass
             finally:
                 threading.stack_size(before)

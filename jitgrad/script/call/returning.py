@@ -229,16 +229,17 @@ def _referrer(references: Sequence[sig.Reference]
     views = [_viewer(r.path, {s: k for k, s in enumerate(r.symbols)}) for r in references]
 
     def find(objects: Sequence[Any], made: Any, ints: Sequence[Any], own: dict[int, Any]) -> Any:
-        if not ints or ints[0] is None or ints[0] < 0:
-            return own.setdefault(ints[0], made) if ints and ints[0] is not None and ints[0] < -1 else made
-        reference = references[ints[0]]
+        number = ints[0] if ints else None
+        if number is None or number < 0:
+            return made if number is None or number == -1 else own.setdefault(number, made)
+        reference = references[number]
         known, sizes = ints[1:1 + reference.of], ints[1 + reference.of:]
         if reference.root < 0:
             tensor = find(objects, made, known, own)
         else:
             tensor = objects[reference.root]
             tensor = tensor[known[0]] if reference.of else tensor
-        tensor = views[ints[0]](tensor, sizes) if reference.path else tensor
+        tensor = views[number](tensor, sizes) if reference.path else tensor
         if reference.leaf:
             return (tensor.detach_() if tensor is made else tensor).requires_grad_()
         return tensor

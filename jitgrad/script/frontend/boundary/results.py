@@ -66,6 +66,7 @@ class Results:
                 held = locations.fetch(self.context, self.context.state, v)
                 pending += held.values() if isinstance(held, dict) else held if isinstance(held, tuple) else ()
         copies.tell_apart(self.context, paths.keys())
+        # on a GPU nobody waits for the run to say it
         if self.context.device.type == "cpu" and copies.one_of_several(self.context, paths) is not None:
             item_origins.ask(self.context)
         self._repeated = {v for v, n in views.items() if n > 1}

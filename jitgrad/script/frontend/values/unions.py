@@ -10,6 +10,7 @@ from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates.alternatives import Num, tag_of
+from jitgrad.script.frontend.templates.identities import cell_of
 from jitgrad.script.frontend.templates.tensors import Tensor, numbers_of
 from jitgrad.script.frontend.templates.unions import (certain, force, is_choice, is_static, opened, optional, switch,
                                                       undecided)
@@ -162,7 +163,7 @@ class UnionKind(Kind):
             raise NotStatic("`is` between values that are known only at run time", context.span())
         for one in union.statics if refers(other) else ():
             if refers(one):
-                copies.are_one(context, getattr(one, "storage", one), getattr(other, "storage", other))
+                copies.are_one(context, cell_of(one), cell_of(other))
         return is_static(context, union, other)
 
 

@@ -1,7 +1,7 @@
 """The head of a loop where names refer to objects: its fixpoint, and its way through the graph."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -67,7 +67,7 @@ class ReferenceHead(ObjectHead):
             return True
         self._settle(end)
         changed |= self._assign_all(end)
-        self._number(end, self.ended)
+        self._number(end, map(self.ended.get, self.origins))
         changed |= self._carry(head, end, names)  # how many tensors have numbers
         changed |= self._note_origins() | self._note_counted(end)
         self._share(head, end)
@@ -119,12 +119,11 @@ class ReferenceHead(ObjectHead):
                     work.append(made)
         return changed or self._wider
 
-    def _number(self, state: State, held: Mapping[Any, Any]) -> None:
-        """Give tensors of one iteration numbers of their own, where copies say by them whose they are."""
+    def _number(self, state: State, held: Iterable[Any]) -> None:
+        """Give tensors numbers of their own, by which copies say whose they are; those of the loop come with theirs."""
         self.context.state = state
-        for cell, ref in held.items():
-            mine = isinstance(ref, SymTensor) and ref.storage in self.templates
-            if isinstance(ref, SymTensor) and not mine and (cell is ref or cell in self.origins):
+        for ref in held:
+            if isinstance(ref, SymTensor) and ref.storage not in self.templates:
                 item_origins.give_number(self.context, ref)
 
     def _note_origins(self) -> bool:
@@ -291,7 +290,7 @@ class ReferenceHead(ObjectHead):
             copies.share(context, copies.SEVERAL, *(cell_of(s) for s in made))
             if ORIGINS in context.decisions:
                 self.numbered |= {s.storage for s in made if isinstance(s, SymTensor)} & self.templates.keys()
-                self._number(end, {s: s for s in made})
+                self._number(end, made)
         copies.share(context, MOVES, *(cell_of(s) for s in made if self._moves(s)))
         choices: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
             (partial(unions.is_static, context, value, s), partial(_itself, s))
@@ -367,7 +366,7 @@ class ReferenceHead(ObjectHead):
         context.state = state
         entry = state is self.entry
         if entry:
-            self._number(state, self.begun)
+            self._number(state, map(self.begun.get, self.origins))
         result: list[Value] = []
         for key, t in self.templates.items():
             value = self._entry(key) if entry else self._end(key, state)
