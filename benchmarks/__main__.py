@@ -1,102 +1,93 @@
-"""Eager against scripted, and against PyTorch and JAX where they are installed.
+"""Training programs beside PyTorch and JAX: steps, first calls, memory. `benchmarks/results/cpu.md` is one run of it.
 
-    make bench                                   # or: python -m benchmarks [--quick] [--only RNN] [--json FILE]
+    make bench        # or: python -m benchmarks [--quick] [--only RNN] [--out FILE.md] [--plot FILE.png] [--json FILE]
 
-All systems take turns in one process, so that a noisy moment hits all alike; figures are medians over rounds, the
-ratios are medians of per-round ratios to jitgrad eager and to torch eager. Cold compile, first call and steady state
-are told apart.
+Steps take turns in one process, `python -m benchmarks.peers`; first calls and memory are those of processes of their
+own, `python -m benchmarks.first`. Without PyTorch and JAX (`pip install 'jitgrad[peers]'`) only our columns are there.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import statistics
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import alternate, tell
-from benchmarks.systems import SYSTEMS, CannotRun, Step, first_call_ms
-from benchmarks.workloads import Workload, all_workloads
+from benchmarks import first, peers
+from benchmarks.machine import described, write
+
+OURS = "#d9541e"
+COLOURS = {"jitgrad eager": "#efb08f", "jax.jit": "#5a9e6f", "torch eager": "#3b6ea5", "torch.jit.script": "#9db8d6",
+           "torch.compile": "#22405f"}
 
 
-def measure(workload: Workload, rounds: int, seconds: float) -> dict[str, Any]:
-    """Microseconds per step of every system that can run this workload."""
-    steps: dict[str, Step] = {}
-    rows: dict[str, dict[str, Any]] = {}
-    for name, make in SYSTEMS.items():
-        try:
-            steps[name], first = first_call_ms(make, workload)
-            rows[name] = {"first_call_ms": first}
-        except CannotRun as reason:
-            rows[name] = {"reason": str(reason)}
-    samples = alternate(steps, rounds, seconds, warm=5)
-    for name, values in samples.items():
-        rows[name] |= {"us": statistics.median(values), "min_us": min(values), "max_us": max(values)}
-        for base in ("jitgrad eager", "torch eager"):
-            if base in samples:
-                ratios = [a / b for a, b in zip(values, samples[base], strict=True)]
-                rows[name][f"ratio to {base}"] = statistics.median(ratios)
-    return rows
+def document(steps: dict[str, dict[str, Any]], calls: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Markdown: what was measured, on what, and all tables."""
+    return "\n\n".join([
+        "# CPU: steps, first calls and memory beside PyTorch and JAX", described(),
+        "Microseconds of a step: medians of alternating rounds in one process, all cores for all, results compared "
+        "first. Ours is the faster\nof a scripted loss and a scripted step; without an optimizer the step is loss and "
+        "gradients, as JAX compiles them. Numbers too small for\nfull precision count as zero for all: XLA computes so "
+        "always, PyTorch and jitgrad are told to (`set_flush_denormal`). `x` is the best peer's\ntime by ours; the "
+        "floor is what this machine takes at least for the products and bytes of the step.",
+        peers.table(steps),
+        "Each figure below is that of a new process, timed from after its imports of the library to its first result: "
+        "`nothing` with no cache at\nall, `new` with the run-time library in it and the program not, `disk` with "
+        "the program too.", first.table(calls)]) + "\n"
 
 
-def cold_starts(workload: Workload) -> dict[str, Any]:
-    """Three processes: nothing on disk; the runtime object on disk; the program on disk too."""
-    result = {}
-    with tempfile.TemporaryDirectory() as cache:
-        environment = os.environ | {"JITGRAD_CACHE": cache}
-        for stage in ("first use on a machine", "cold compile", "from the disk cache"):
-            if stage == "cold compile":  # keep the runtime object, drop the programs
-                subprocess.run([sys.executable, "-m", "jitgrad", "cache", "--clear", "--keep-runtime"], env=environment,
-                               check=True, stdout=subprocess.DEVNULL)
-            run = subprocess.run([sys.executable, "-m", "benchmarks.startup", workload.name], env=environment,
-                                 check=True, capture_output=True, text=True)
-            result[stage] = json.loads(run.stdout.splitlines()[-1])
-    return result
+def plot(steps: dict[str, dict[str, Any]], file: Path) -> None:
+    """How many times as long as ours each peer's step takes, a row for each program; needs matplotlib."""
+    import matplotlib
 
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
 
-def table(results: dict[str, Any]) -> str:
-    """Markdown."""
-    lines = ["| workload | system | µs per step | min-max | x jitgrad eager | x torch eager | first call ms |",
-             "| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
-    for workload, result in results.items():
-        for system, row in result["steps"].items():
-            if "reason" in row:
-                lines.append(f"| {workload} | {system} | cannot run: {row['reason']} | | | | |")
-                continue
-            ratios = [f"{row[k]:.2f}" if k in row else "" for k in ("ratio to jitgrad eager", "ratio to torch eager")]
-            lines.append(f"| {workload} | {system} | {row['us']:.1f} | {row['min_us']:.1f}-{row['max_us']:.1f} | "
-                         f"{ratios[0]} | {ratios[1]} | {row['first_call_ms']:.0f} |")
-    if any("cold" in r for r in results.values()):
-        lines += ["", "| workload | stage | runtime ready ms | compile ms | first call ms |",
-                  "| --- | --- | ---: | ---: | ---: |"]
-        for workload, result in results.items():
-            for stage, row in result.get("cold", {}).items():
-                lines.append(f"| {workload} | {stage} | {row['engine_ms']:.0f} | {row['compile_ms']:.1f} | "
-                             f"{row['first_call_ms']:.1f} |")
-    return "\n".join(lines)
+    figure, axes = pyplot.subplots(figsize=(9, 0.42 * len(steps) + 1.4))
+    for row, found in enumerate(steps.values()):
+        us = found["us"]
+        ours = min(us["jitgrad loss"], us["jitgrad step"])
+        for name in (n for n in COLOURS if n in us):
+            axes.plot(us[name] / ours, row, "o", color=COLOURS[name], markersize=7)
+        axes.plot(found["wanted"], row, "|", color="#999999", markersize=14, markeredgewidth=1.5)
+    for name in (n for n in COLOURS if any(n in found["us"] for found in steps.values())):
+        axes.plot([], [], "o", color=COLOURS[name], label=name)
+    axes.plot([], [], "|", color="#999999", markersize=10, label="the best peer is wanted here")
+    axes.axvline(1, color=OURS, linewidth=2, label="jitgrad, scripted")
+    axes.set_xscale("log")
+    axes.set_xticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
+    axes.set_yticks(range(len(steps)), list(steps))
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.25)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.set_xlabel("time of a step, by that of jitgrad's scripted step")
+    figure.legend(frameon=False, ncols=3, loc="upper center", fontsize=9)
+    figure.tight_layout(rect=(0, 0, 1, 0.95))
+    figure.savefig(file, dpi=110)
 
 
 def main() -> int:
-    """Run and print."""
+    """Measure, print, write, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer, shorter rounds; no cold starts")
-    parser.add_argument("--only", default="", help="workloads whose name contains this")
+    parser.add_argument("--quick", action="store_true", help="fewer, shorter rounds, and each first call once")
+    parser.add_argument("--only", default="", help="programs whose name contains this")
+    parser.add_argument("--compile", action="store_true", help="with torch.compile, which needs a C++ compiler")
+    parser.add_argument("--out", type=Path, help="write the tables to this file")
+    parser.add_argument("--plot", type=Path, help="draw the steps into this file")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     args = parser.parse_args()
-    results: dict[str, Any] = {}
-    for workload in all_workloads():
-        if args.only not in workload.name:
-            continue
-        print(f"measuring {workload.name} ...", file=sys.stderr, flush=True)
-        results[workload.name] = {"steps": measure(workload, 3 if args.quick else 15, 0.02 if args.quick else 0.1)}
-        if not args.quick:
-            results[workload.name]["cold"] = cold_starts(workload)
-    tell(results, table(results), args.json)
+    if not any(args.only in p.name for p in peers.programs()):
+        parser.error(f"no program's name contains {args.only!r}: {', '.join(p.name for p in peers.programs())}")
+    steps = peers.measure_all(args.only, args.quick, args.compile, beside_floors=True)
+    calls = first.measure_all(args.only, 1 if args.quick else 3)
+    text = document(steps, calls)
+    print(text)
+    write({"steps": steps, "first": calls}, args.json)
+    if args.out is not None:
+        args.out.write_text(text)
+    if args.plot is not None:
+        plot(steps, args.plot)
     return 0
 
 

@@ -20,8 +20,7 @@ import numpy as np
 
 from benchmarks.machine import tell
 from benchmarks.peers import measure
-from benchmarks.programs import Program, normal
-from benchmarks.workloads import jax_rnn_loss, rnn_loss
+from benchmarks.programs import Program, jax_rnn_loss, normal, rnn_loss
 
 SYSTEMS = ("jitgrad loss", "jitgrad eager", "torch eager", "jax.jit")
 #: growth of time over growth of size above which there is a cliff

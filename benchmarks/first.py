@@ -5,8 +5,8 @@
 `new` is the first call of a program that no cache has, in a process that has imported its library and made its data:
 what is imported late, compilation and one step. `disk` is the same with the program in the disk cache, `nothing` with
 no cache at all, where jitgrad compiles its run-time library too. PyTorch's eager step and script and JAX's first call
-are measured likewise. Medians of some runs. `MB` is the most memory that a process takes, after its imports and
-arguments, for its first call and twenty steps.
+are measured likewise. Medians of some runs. Memory is the most that a process takes for its first call and twenty
+steps: above what it had after its imports and arguments, and in all.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def first_call(name: str, system: str) -> dict[str, float]:
     first = time.perf_counter() - started
     for _ in range(STEPS):
         run()
-    return {"ms": 1e3 * first, "bytes": _status("VmHWM") - before}
+    peak = _status("VmHWM")
+    return {"ms": 1e3 * first, "bytes": peak - before, "whole": peak}
 
 
 def _process(name: str, system: str, cache: str) -> dict[str, float]:
@@ -84,25 +85,41 @@ def measure(name: str, runs: int, cache: str) -> dict[str, dict[str, float]]:
             if state != "disk":
                 _clear(cache, *["--keep-runtime"] * (state == "new"))
             found[column].append(_process(name, system, cache))
-    return {column: {key: statistics.median(r[key] for r in results) for key in ("ms", "bytes")}
+    return {column: {key: statistics.median(r[key] for r in results) for key in results[0]}
             for column, results in found.items() if all(results)}
 
 
-def table(results: dict[str, dict[str, dict[str, float]]]) -> str:
-    """Markdown: a table of first calls, one of memory."""
-    def rows(columns: list[str], key: str, unit: float) -> list[str]:
-        lines = ["| program | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
-        for name, found in results.items():
-            cells = [f"{found[c][key] / unit:.0f}" if c in found else "" for c in columns]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
-        middle = [statistics.median(f[c][key] / unit for f in results.values() if c in f) if any(
-            c in f for f in results.values()) else None for c in columns]
-        return [*lines, "| **median** | " + " | ".join("" if m is None else f"**{m:.0f}**" for m in middle) + " |"]
+def measure_all(only: str = "", runs: int = 3) -> dict[str, dict[str, dict[str, float]]]:
+    """What `measure` finds of each program whose name contains `only`; says on the way what it does."""
+    from benchmarks.programs import programs
 
-    memory = [c for c in COLUMNS if c not in ("nothing", "new")]
-    return "\n".join(["First call, ms", "", *rows(list(COLUMNS), "ms", 1), "", "Memory, MB at most", "",
-                      *rows(memory, "bytes", 1e6)]).replace("| disk |", "| jitgrad, disk |").replace(
-                          "| nothing | new |", "| jitgrad, nothing | jitgrad, new |")
+    results = {}
+    with tempfile.TemporaryDirectory() as cache:
+        for name in (p.name for p in programs() if only in p.name):
+            print(f"first calls of {name} ...", file=sys.stderr, flush=True)
+            results[name] = measure(name, runs, cache)
+    return results
+
+
+def _table(results: dict[str, dict[str, dict[str, float]]], columns: dict[str, str], key: str, unit: float) -> str:
+    """Markdown; `columns`: those of `COLUMNS`, and how they are called."""
+    lines = ["| program | " + " | ".join(columns.values()) + " |", "| --- |" + " ---: |" * len(columns)]
+    cells = {name: {c: found[c][key] / unit for c in columns if c in found} for name, found in results.items()}
+    for name, found in cells.items():
+        lines.append(f"| {name} | " + " | ".join(f"{found[c]:.0f}" if c in found else "" for c in columns) + " |")
+    known = {c: [found[c] for found in cells.values() if c in found] for c in columns}
+    middle = [f"**{statistics.median(values):.0f}**" if values else "" for values in known.values()]
+    return "\n".join([*lines, "| **median** | " + " | ".join(middle) + " |"])
+
+
+def table(results: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Markdown: a table of first calls, two of memory."""
+    titles = {c: f"jitgrad, {c}" if system == "jitgrad" else c for c, (system, _) in COLUMNS.items()}
+    memory = {c: title for c, title in titles.items() if c != "nothing"}
+    return "\n\n".join(["First call, ms", _table(results, titles, "ms", 1),
+                        "Memory, MB at most, above what imports and arguments take",
+                        _table(results, memory, "bytes", 1e6), "Memory, MB at most, of the whole process",
+                        _table(results, memory, "whole", 1e6)])
 
 
 def main() -> int:
@@ -116,14 +133,7 @@ def main() -> int:
     if options.process is not None:
         print(json.dumps(first_call(*options.process)))
         return 0
-    from benchmarks.programs import programs
-
-    results = {}
-    with tempfile.TemporaryDirectory() as cache:
-        for program in programs():
-            if options.only in program.name:
-                print(f"measuring {program.name} ...", file=sys.stderr, flush=True)
-                results[program.name] = measure(program.name, options.runs, cache)
+    results = measure_all(options.only, options.runs)
     tell(results, table(results), options.json)
     return 0
 

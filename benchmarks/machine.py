@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 
+def _processor() -> str:
+    """Its maker's name for it, where the system tells."""
+    told = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.*)$", told.read_text(), re.MULTILINE) if told.exists() else []
+    return f"{names[0]} ({platform.machine()})" if names else platform.machine()
+
+
 def machine() -> dict[str, str]:
     """What the figures were measured on."""
     from importlib.metadata import PackageNotFoundError, version
 
-    facts = {"date": time.strftime("%Y-%m-%d"), "python": platform.python_version(), "machine": platform.machine(),
+    facts = {"date": time.strftime("%Y-%m-%d"), "processor": _processor(), "python": platform.python_version(),
              "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())}
     for package in ("jitgrad", "numpy", "llvmlite", "torch", "jax"):
         try:
@@ -50,10 +58,18 @@ def alternate(runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: float
     return samples
 
 
+def described() -> str:
+    """One line: what the figures were measured on."""
+    return ", ".join(f"{k} {v}" for k, v in machine().items())
+
+
+def write(results: dict[str, Any], file: Path | None) -> None:
+    """All figures to a file, if one is given."""
+    if file is not None:
+        file.write_text(json.dumps({"machine": machine(), "results": results}, indent=1))
+
+
 def tell(results: dict[str, Any], table: str, file: Path | None) -> None:
     """Print the machine and the table of results; write all figures to a file, if one is given."""
-    facts = machine()
-    print(", ".join(f"{k} {v}" for k, v in facts.items()) + "\n")
-    print(table)
-    if file is not None:
-        file.write_text(json.dumps({"machine": facts, "results": results}, indent=1))
+    print(f"{described()}\n\n{table}")
+    write(results, file)

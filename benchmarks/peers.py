@@ -10,7 +10,9 @@ of each round's best peer over ours. `--floors` puts beside them what this machi
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
+import operator
 import statistics
 import sys
 import time
@@ -137,25 +139,26 @@ def jax_run(program: Program) -> Run:
     return train
 
 
+def torch_run(program: Program, script: str = "") -> Run:
+    """A step of a program in PyTorch, its loss given to the function of this name; eagerly without one."""
+    import torch
+
+    torch.set_flush_denormal(True)
+    return torch_like(torch, program, operator.attrgetter(script)(torch) if script else lambda f: f)
+
+
 def systems(program: Program, compiled: bool) -> dict[str, Callable[[], Run]]:
-    """Who runs a program, by name; the first two are ours."""
+    """Who runs a program, by name; the first two are ours. What is not installed raises when it is asked for a run."""
     import jitgrad
 
     jitgrad.set_flush_denormal(True)  # as XLA computes, always: for the others this is a mode of the thread
     found: dict[str, Callable[[], Run]] = {
         "jitgrad loss": lambda: torch_like(jitgrad, program, jitgrad.script),
         "jitgrad step": lambda: torch_like(jitgrad, program, jitgrad.script, whole=True),
-        "jitgrad eager": lambda: torch_like(jitgrad, program, lambda f: f)}
-    try:
-        import torch
-    except ImportError:
-        print("torch is not installed (pip install 'jitgrad[peers]')", file=sys.stderr)
-    else:
-        torch.set_flush_denormal(True)
-        found["torch eager"] = lambda: torch_like(torch, program, lambda f: f)
-        found["torch.jit.script"] = lambda: torch_like(torch, program, torch.jit.script)
-        if compiled:
-            found["torch.compile"] = lambda: torch_like(torch, program, torch.compile)
+        "jitgrad eager": lambda: torch_like(jitgrad, program, lambda f: f),
+        "torch eager": lambda: torch_run(program)}
+    for script in ("jit.script", *["compile"] * compiled):
+        found[f"torch.{script}"] = functools.partial(torch_run, program, script)
     found["jax.jit"] = lambda: jax_run(program)
     return found
 
@@ -236,6 +239,23 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def measure_all(only: str = "", quick: bool = False, compiled: bool = False, beside_floors: bool = False
+                ) -> dict[str, dict[str, Any]]:
+    """What `measure` finds of each program whose name contains `only`; says on the way what it does."""
+    rates = floors.best() if beside_floors else None
+    results: dict[str, dict[str, Any]] = {}
+    for program in (p for p in programs() if only in p.name):
+        print(f"measuring {program.name} ...", file=sys.stderr, flush=True)
+        found = measure(program, 3 if quick else 9, 0.03 if quick else 0.15, compiled)
+        found["wanted"] = program.wanted
+        if rates is not None:
+            found["floor"] = floor(program, rates)
+        for name, why in found["lost"].items():
+            print(f"  {name} cannot run: {why}", file=sys.stderr)
+        results[program.name] = found
+    return results
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -245,18 +265,7 @@ def main() -> int:
     parser.add_argument("--compile", action="store_true", help="with torch.compile, which needs a C++ compiler")
     parser.add_argument("--floors", action="store_true", help="what this machine takes at least beside each program")
     args = parser.parse_args()
-    rates = floors.best() if args.floors else None
-    results: dict[str, dict[str, Any]] = {}
-    for program in programs():
-        if args.only not in program.name:
-            continue
-        print(f"measuring {program.name} ...", file=sys.stderr, flush=True)
-        results[program.name] = measure(program, 3 if args.quick else 9, 0.03 if args.quick else 0.15, args.compile)
-        results[program.name]["wanted"] = program.wanted
-        if rates is not None:
-            results[program.name]["floor"] = floor(program, rates)
-        for name, why in results[program.name]["lost"].items():
-            print(f"  {name} cannot run: {why}", file=sys.stderr)
+    results = measure_all(args.only, args.quick, args.compile, args.floors)
     tell(results, table(results), args.json)
     return 0
 

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.workloads import jax_lstm_loss, jax_rnn_loss, lstm_loss, normal, rnn_loss
-
 Arrays = tuple[Any, ...]
 
 
@@ -42,7 +40,57 @@ class Program:
     tolerance: float = 2e-3
 
 
+def normal(*shape: int, seed: int, scale: float = 1.0) -> np.ndarray:
+    """Reproducible float32 values."""
+    return (np.random.default_rng(seed).standard_normal(shape) * scale).astype(np.float32)
+
+
 # --- losses for torch-like modules, and for JAX --------------------------------------------------------------------
+
+
+def rnn_loss(xs, h, wx, wh):
+    """A plain recurrent net; the loop is as long as the sequence."""
+    for t in range(xs.shape[0]):
+        h = (xs[t].mm(wx) + h.mm(wh)).tanh()
+    return h.pow(2).sum()
+
+
+def lstm_loss(xs, h, c, wx, wh, b):
+    """An LSTM written by hand, its four gates in one matrix."""
+    for t in range(xs.shape[0]):
+        i, f, g, o = (xs[t].mm(wx) + h.mm(wh) + b).chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+    return h.pow(2).sum()
+
+
+def jax_rnn_loss(jnp: Any) -> Callable[..., Any]:
+    import jax
+
+    def loss(xs, h, wx, wh):
+        def body(h, x):
+            return jnp.tanh(x @ wx + h @ wh), None
+
+        h, _ = jax.lax.scan(body, h, xs)
+        return (h**2).sum()
+
+    return loss
+
+
+def jax_lstm_loss(jnp: Any) -> Callable[..., Any]:
+    import jax
+
+    def loss(xs, h, c, wx, wh, b):
+        def body(state, x):
+            h, c = state
+            i, f, g, o = jnp.split(x @ wx + h @ wh + b, 4, axis=1)
+            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+            return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None
+
+        (h, _), _ = jax.lax.scan(body, (h, c), xs)
+        return (h**2).sum()
+
+    return loss
 
 
 def chosen(torch: Any) -> Callable[..., Any]:
