@@ -16,16 +16,16 @@ NOTHING = sig.Nothing()
 OWN = "own = {}"
 
 
-def result_writer(result: sig.Result) -> Callable[[Sequence[Any], Sequence[Any], Any], Any]:
-    """`leave(objects, outputs, pools)`: an item of a result, where nothing in it is read from the parameters.
+def result_writer(result: sig.Result) -> Callable[[Sequence[Any], Sequence[Any], Any, dict[int, Any]], Any]:
+    """`leave(objects, outputs, pools, own)`: an item of a result, where nothing in it is read from the parameters.
 
     Args:
         result: the result tree; its indices refer to the graph's inputs (as objects) and outputs.
     """
     writer = ResultWriter(EntryWriter((), {}), inside=True)
     expression = writer.expression(result)
-    leave: Callable[[Sequence[Any], Sequence[Any], Any], Any] = writer.finish(
-        "leave", "i, o, pools", [f"return {expression}"])
+    leave: Callable[[Sequence[Any], Sequence[Any], Any, dict[int, Any]], Any] = writer.finish(
+        "leave", "i, o, pools, own", [f"return {expression}"])
     return leave
 
 
@@ -115,10 +115,15 @@ class ResultWriter:
         raise AssertionError(result)
 
     def _found(self, index: int, origin: Sequence[int], references: Sequence[sig.Reference]) -> str:
-        if OWN not in self.lines:
-            self.lines.insert(0, OWN)
         ints = "".join(f"{self._output(k)}, " for k in origin)
-        return f"{self.constant(_referrer(references))}(i, {self._output(index)}, ({ints}), own)"
+        return f"{self.constant(_referrer(references))}(i, {self._output(index)}, ({ints}), {self._own})"
+
+    @property
+    def _own(self) -> str:
+        """The tensors that the script made, by number: those of items are those of what they are in."""
+        if not self.inside and OWN not in self.lines:
+            self.lines.insert(0, OWN)
+        return "own"
 
     @property
     def _pools(self) -> str:
@@ -142,7 +147,7 @@ class ResultWriter:
         for k, pool in enumerate(pools):
             leave = self.constant(result_writer(pool.item))
             self.lines.append(f"for one, c in zip({self._pools}[{k}], e[{k}]): "
-                              f"{self.constant(_fill)}(one, {leave}(i, c, {self._pools}))")
+                              f"{self.constant(_fill)}(one, {leave}(i, c, {self._pools}, {self._own}))")
 
     def _piece(self, part: Any) -> str:
         if isinstance(part, str):
@@ -161,7 +166,7 @@ class ResultWriter:
         if item == sig.Output(0):
             return f"list({leaves[0]})"
         pools = self._pools if self.inside or self.part in self._pooled else "None"
-        return f"[{self.constant(result_writer(item))}(i, e, {pools}) for e in zip({', '.join(leaves)})]"
+        return f"[{self.constant(result_writer(item))}(i, e, {pools}, {self._own}) for e in zip({', '.join(leaves)})]"
 
     def _container(self, result: sig.Container | sig.Object) -> str:
         items = [self.expression(item) for item in result.items]

@@ -6,10 +6,9 @@ from typing import Any
 
 from jitgrad.ops.batching.tensors import BACKWARD, DATA, NO_STORAGE
 from jitgrad.script.frontend.batches.items import SymItem, check_none
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.outside import Leaving
-from jitgrad.script.frontend.values.heap import tensor_word
 from jitgrad.script.frontend.values.protocol import Kind, register
 from jitgrad.script.frontend.values.tensors import TensorKind
 
@@ -24,7 +23,7 @@ class ItemKind(TensorKind):
     """One item of a batch."""
 
     def type_word(self, obj: Any) -> str:
-        return f"an item of a tensor {tensor_word(obj.type_)}"
+        return f"an item of a tensor {current().sizes.word(obj.type_)}"
 
     def get_attribute(self, context: Context, obj: Any, name: str) -> Any:
         if name in _REFUSED:

@@ -186,6 +186,8 @@ class Results:
             leaf = next(number)
             if isinstance(held, Tensor):
                 self.leave(held)
+                if self.context.device.type == "cpu":  # another item, or another result, may be the same tensor
+                    item_origins.ask(self.context)
             if not isinstance(held, Tensor) or held.origin < 1:
                 return numbers_of(held, sig.Output(leaf))
             return numbers_of(held, self._referred(leaf, [next(number) for _ in range(held.origin)]))
@@ -226,8 +228,8 @@ class Results:
                 self.tensor(self._fresh(value), storage))
         if not storage.origin or ORIGINS in context.decisions:  # one that the script made is to be itself, too
             copies.identify(context, value)
-        if storage.origin:
-            return self._of_origin(value)
+        if not item_origins.own_leaf(value) and (origin := item_origins.of_whole(context, storage)):
+            return self._of_origin(value, origin)
         if storage.unknown:
             raise self._unknown()
         if storage.input >= 0:
@@ -251,7 +253,7 @@ class Results:
         asked = context.device.type == "cpu" or any(leaf.input < 0 for leaf in heap.of(context).leaves)
         return asked and (storage in copies.of(context).stands or (storage.was_leaf and not value.path))
 
-    def _of_origin(self, value: SymTensor) -> sig.Result:
+    def _of_origin(self, value: SymTensor, origin: Sequence[Value]) -> sig.Result:
         """What the run says which object it is (`item_origins.py`), or a view of it."""
         storage = value.storage
         held = self._fresh(SymTensor(storage, (), storage.type))
@@ -259,7 +261,7 @@ class Results:
         if not value.path:
             self._note_leaves(held)
         path, sizes = self._path(value)
-        return self._referred(whole, [self._output(v) for v in storage.origin], path, sizes)
+        return self._referred(whole, [self._output(v) for v in origin], path, sizes)
 
     def _referred(self, made: int, origin: Sequence[int], path: tuple[tuple[str, Any], ...] = (),
                   sizes: Mapping[Any, int] = NOTHING) -> sig.Referred:
@@ -274,13 +276,13 @@ class Results:
             value = self._tensors[storage] = context.one("detach", heap.current_value(context, storage))
         grad = locations.fetch(context, context.state, backward.slot_of(storage))
         owner = heap.of(context).borrowed.get(storage)
-        if owner is not None and owner.input >= 0:
-            if grad is not None:
-                raise UnsupportedCall("a script cannot return a leaf with a `.grad` that shares memory with a tensor "
-                                      "it did not make", context.span(),
-                                      hint="write `.detach().clone().requires_grad_()`")
-            whose = [self._output(v) for v in item_origins.values(context, SymTensor(storage, (), storage.type), 1)]
-            return self._referred(self.tensor(value, storage), whose)
+        borrowed = owner is not None and owner.input >= 0
+        if borrowed and grad is not None:
+            raise UnsupportedCall("a script cannot return a leaf with a `.grad` that shares memory with a tensor it "
+                                  "did not make", context.span(), hint="write `.detach().clone().requires_grad_()`")
+        if borrowed or (grad is None and ORIGINS in context.decisions):
+            whose = item_origins.values(context, SymTensor(storage, (), storage.type), 1)
+            return self._referred(self.tensor(value, storage), [self._output(v) for v in whose])
         return sig.Leaf(self.tensor(value, storage), self.tree(grad))
 
     def beside_owner(self, leaf: Storage) -> bool:

@@ -17,7 +17,7 @@ from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
 from jitgrad.script.frontend.evaluate.carried.reference_heads import ReferenceHead
 from jitgrad.script.frontend.state import copies, dispatch, effects, versions
 from jitgrad.script.frontend.state.context import Context, State
-from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values import numbers, writing
 from jitgrad.script.frontend.values.values import Number, SymList
 from jitgrad.script.graph.ir import Block, Value
 
@@ -99,8 +99,8 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
                 context.frame, context.node, context.modes = frame, node, modes
             end = begin if dead else context.state
             head.passes = count + 1
-            heap.begin_faces(context, entry, end.values, context.path[-2], head.widen.sees)
-            heap.begin_faces(context, end, entry.values, block, head.widen.sees)
+            writing.begin_faces(context, entry, end.values, context.path[-2], head.widen.sees)
+            writing.begin_faces(context, end, entry.values, block, head.widen.sees)
             try:
                 changed = head.carry_nothing() if dead else head.grow(begin, end, names) or _newly_listed(
                     context, entry, listed)

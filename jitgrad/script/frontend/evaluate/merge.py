@@ -125,7 +125,7 @@ def _as_check(context: Context, condition: Number, dead: _Side, when: bool) -> b
 
 def _merge(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None, widen: Widener) -> Any:
     for side, beside in (sides, reversed(sides)):
-        heap.begin_faces(context, side.state, beside.state.values, side.block, widen.sees)
+        writing.begin_faces(context, side.state, beside.state.values, side.block, widen.sees)
     if context.by_reference:
         return _merge_references(context, condition, sides, live, widen)
     first, second = sides[0].state, sides[1].state

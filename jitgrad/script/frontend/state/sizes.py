@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dims import Assumed, Call, Dim, Size, Symbol, dim, evaluate, product, substitute, symbols
-from jitgrad.ops.types import TensorType, Type, map_dims
+from jitgrad.ops.types import TensorType, Type, map_dims, short_name
 from jitgrad.script.graph.ir import Block, Node, Value, map_attr
 
 
@@ -131,6 +131,11 @@ class Sizes:
         if all(s in self.hints for s in symbols(size)):
             return evaluate(size, self.hints)
         return None
+
+    def word(self, type_: TensorType) -> str:
+        """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where it is known only at run time."""
+        hints = [self.hint(self.canonical(d)) for d in type_.dims]
+        return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
 
     def take_equal(self, pairs: Sequence[tuple[Size, Size]]) -> bool:
         """Assume that sizes are equal, pair by pair, where all are at the first call; where the arguments do not decide

@@ -25,7 +25,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values import heap, numbers, writing
 from jitgrad.script.frontend.values.values import (UNBOUND, Boxed, Instance, Number, RunPairs, RunText, Storage,
                                                    SymDict, SymList, SymTensor, Text, Union, is_held, refers)
 from jitgrad.script.graph.ir import Block, Value
@@ -367,7 +367,7 @@ class Identities:
                 here = [(side, face)]
                 if cell is not None and self.widen.sees(face.path):  # what the other side does not hold apart
                     other = heap.face(context, SymTensor(cell, face.path, face.type))
-                    heap.begin_faces(context, self.states[1 - side], [other], blocks[1 - side], self.widen.sees)
+                    writing.begin_faces(context, self.states[1 - side], [other], blocks[1 - side], self.widen.sees)
                     here.append((1 - side, other))
                 made = heap.face(context, shown)
                 for k, one in here:

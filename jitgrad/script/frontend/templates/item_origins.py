@@ -3,8 +3,8 @@
 The first says which `signature.Reference` it is, -1: none, a tensor that the script made. The others are what that
 depends on: sizes and positions of a view, the position in a list that was given. So a list of run-time length gives
 back the very objects that were put into it. The same ints go with what branches and loops bring together, where it
-leaves the script (`ORIGINS`); they also say which is a leaf that the script made, and below -1 which of its tensors one
-of a loop is, where a variable may be the copy of another.
+leaves the script (`ORIGINS`); they also say which is a leaf that the script made. Below -1 they say which of its
+tensors one is, as the state counts them (`heap.BIRTHS`): it may be in several places of a list, in several variables.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,6 @@ from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 UNKNOWN = -1
 #: at most so many ints go with an item: a view of a view of an item, and so on in a loop, ends as UNKNOWN
 MOST = 12
-#: where the state counts the tensors that have a number of their own
-BIRTHS = ("births", "")
 
 
 @dataclass(slots=True)
@@ -54,33 +52,31 @@ def own_leaf(tensor: SymTensor) -> bool:
     return tensor.storage.requires_grad and tensor.storage.input < 0 and not tensor.path
 
 
-def give_number(context: Context, tensor: SymTensor) -> None:
-    """A tensor that the script made gets a number of its own, which its copies have, too."""
-    if ORIGINS in context.decisions and not tensor.path and count(context, tensor) == 0:
-        values = context.state.values
-        born = values.get(BIRTHS, 0)
-        values[BIRTHS] = dispatch.binary_number(context, "add", born, 1, checked=False)
-        number = dispatch.binary_number(context, "sub", -2, born, checked=False)
-        tensor.storage.origin = (numbers.value_of(context, number),)
-
-
 def count(context: Context, tensor: SymTensor, state: State | None = None) -> int:
     """How many ints say what a tensor of a state is; 0 for one that the script made, or UNKNOWN."""
     storage = tensor.storage
+    known = len(storage.origin) or int(storage.birth is not None)
     if own_leaf(tensor):
-        return 1 if (state or context.state).values.get(("grad", storage)) is None else UNKNOWN
+        return 1 + known if (state or context.state).values.get(("grad", storage)) is None else UNKNOWN
     copied = storage in copies.of(context).stands or (storage.was_leaf and not tensor.path)
-    if copied and not storage.origin and not context.by_reference:
+    if copied and not known and not context.by_reference:
         return UNKNOWN
     if storage.input >= 0:
         return 1 + len(_symbols(context, tensor.path))
-    if storage.origin:
-        n = len(storage.origin)
+    if known:
+        n = known
         more = 1 + len(_symbols(context, tensor.path)) if tensor.path else 0
         return n + more if n + more <= MOST else UNKNOWN
     if storage.unknown:
         return UNKNOWN
     return 0
+
+
+def of_whole(context: Context, storage: Storage) -> tuple[Value, ...]:
+    """The ints that say what a tensor is that is no view; none where nobody asks that of one that the script made."""
+    if storage.birth is None or storage.origin:
+        return storage.origin
+    return (numbers.value_of(context, dispatch.binary_number(context, "sub", -2, storage.birth, checked=False)),)
 
 
 def values(context: Context, value: Any, n: int) -> list[Value]:
@@ -103,6 +99,7 @@ def none(context: Context, n: int) -> list[Value]:
 
 def _values(context: Context, tensor: SymTensor) -> list[Value]:
     storage = tensor.storage
+    origin = of_whole(context, storage)
     if own_leaf(tensor):
         of(context).leaves.add(storage)
         path: Path = ()
@@ -110,19 +107,20 @@ def _values(context: Context, tensor: SymTensor) -> list[Value]:
         root = -1 if owner is None else owner.input
         if root >= 0:
             path = next(path for other, path, _ in heap.of(context).leaves_in[storage] if other is owner)
-        return [context.constant(_number(context, root, 0, path, (), leaf=True))]
+            origin = ()
+        return [context.constant(_number(context, root, len(origin), path, (), leaf=True)), *origin]
     if storage.input >= 0:
         symbols = _symbols(context, tensor.path)
         number = _number(context, storage.input, 0, tensor.path, symbols)
         return [context.constant(number), *_sizes(context, symbols)]
-    if storage.origin and not tensor.path:
-        return list(storage.origin)
-    if storage.origin:
+    if origin and tensor.path:
         symbols = _symbols(context, tensor.path)
-        number = _number(context, -1, len(storage.origin), tensor.path, symbols)
-        is_made = context.one("num.lt", storage.origin[0], context.constant(0))
+        number = _number(context, -1, len(origin), tensor.path, symbols)
+        is_made = context.one("num.lt", origin[0], context.constant(0))
         first = context.one("num.select", is_made, context.constant(-1), context.constant(number))
-        return [first, *storage.origin, *_sizes(context, symbols)]
+        return [first, *origin, *_sizes(context, symbols)]
+    if origin:
+        return list(origin)
     return none(context, 1)
 
 

@@ -15,14 +15,14 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.batches.complex import COMPLEX
 from jitgrad.script.frontend.batches.items import marked
 from jitgrad.script.frontend.state import versions
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.state.layout import joined_order
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.run_lists import ELEMENT
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.heap import of, shown, stored, tensor_word
+from jitgrad.script.frontend.values.heap import of, shown, stored
 from jitgrad.script.frontend.values.protocol import argument
 from jitgrad.script.frontend.values.values import SymTensor, Union
 from jitgrad.script.graph.ir import Block, Value
@@ -54,7 +54,7 @@ class Tensor(Template):
     parameter: bool = False
 
     def __str__(self) -> str:
-        return f"a tensor {tensor_word(TensorType(self.dtype, self.dims))}"
+        return f"a tensor {current().sizes.word(TensorType(self.dtype, self.dims))}"
 
     def renamed(self, size: Callable[[Size], Size]) -> Tensor:
         return replace(self, dims=tuple([size(d) for d in self.dims]))
@@ -127,7 +127,7 @@ class Tensor(Template):
         return [filled, *origin]
 
     def rebuild(self, context: Context, leaves: Iterator[Value]) -> SymTensor:
-        tensor = marked(heap.new_tensor(context, next(leaves), self.alias), self.batches)
+        tensor = marked(heap.holding(context, next(leaves), self.alias), self.batches)
         storage = tensor.storage
         versions.of(context).join(storage, (self.dtype, len(self.dims)))
         storage.ordered, storage.was_leaf, storage.device = self.ordered, self.leaf, self.device

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
 from jitgrad.classes import dataclass, field
@@ -11,12 +11,15 @@ from jitgrad.dims import Symbol
 from jitgrad.dtypes import dtype
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.tensorbase import Size as Shape, TensorBase
-from jitgrad.ops.types import OptionalType, TensorType, map_dims, short_name
+from jitgrad.ops.types import OptionalType, TensorType, map_dims
 from jitgrad.script.frontend.state import dispatch, layout, versions
-from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, State, current
+from jitgrad.script.frontend.state.context import LAYOUT, ORIGINS, Context, Restart, current
 from jitgrad.script.frontend.state.paths import ITEM, Path, apply_view, is_tensor, marks, paths_equal
 from jitgrad.script.frontend.values.symnumbers import size_number
-from jitgrad.script.graph.ir import Block, Value, payload
+from jitgrad.script.graph.ir import Block, Value
+
+#: where the state counts the tensors that the script makes
+BIRTHS = ("births", "")
 
 
 class Storage:
@@ -32,6 +35,7 @@ class Storage:
         root: for a leaf that the script made, the value to which gradients lead.
         ordered: whether eager's memory is in row order, else a reshape copies; None: as the caller's, not asked.
         block: the block in which the script made it, if it did.
+        birth: how many it had made before that one, where it is asked which is which.
         made: what eager's `grad_fn` says of what it holds, "" if that is not certain; None if it may be a view of that.
         of_leaf: the memory of a complex leaf of the caller that asks for a gradient.
         was_leaf: a branch, loop or list brought it here, and it may be a leaf: its `.grad` is not known.
@@ -43,7 +47,7 @@ class Storage:
         device: where eager would have it; None: made of numbers, where the script's other tensors are.
     """
 
-    __slots__ = ("alias", "block", "conjugations", "device", "faces", "inference", "input", "made", "of_leaf",
+    __slots__ = ("alias", "birth", "block", "conjugations", "device", "faces", "inference", "input", "made", "of_leaf",
                  "ordered", "origin", "parameter", "requires_grad", "retains_grad", "root", "seen", "type", "unknown",
                  "was_leaf")
 
@@ -59,6 +63,7 @@ class Storage:
         self.conjugations = 0
         self.root: Value | None = None
         self.block: Block | None = None
+        self.birth: Any = None
         self.origin: tuple[Value, ...] = ()
         self.device: Device | None = None
         self.seen: Path = ()
@@ -212,13 +217,6 @@ class SymTensor(TensorBase["SymTensor"]):
 UNRECORDED: dict[str, Any] = {}
 
 
-def tensor_word(type_: TensorType) -> str:
-    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where it is known only at run time."""
-    sizes = current().sizes
-    hints = [sizes.hint(sizes.canonical(d)) for d in type_.dims]
-    return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
-
-
 @dataclass(slots=True)
 class Heap:
     """What one evaluation knows of its storages.
@@ -249,7 +247,16 @@ def of(context: Context) -> Heap:
     return context.part(Heap)
 
 
-def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
+def new_tensor(context: Context, value: Value) -> SymTensor:
+    """A tensor that the script makes."""
+    tensor, values = holding(context, value), context.state.values
+    if ORIGINS in context.decisions:
+        tensor.storage.birth = values.get(BIRTHS, 0)
+        values[BIRTHS] = dispatch.binary_number(context, "add", tensor.storage.birth, 1, checked=False)
+    return tensor
+
+
+def holding(context: Context, value: Value, alias: str = "") -> SymTensor:
     """A tensor with memory of its own that holds `value`."""
     type_ = value.type
     assert isinstance(type_, TensorType)
@@ -374,30 +381,6 @@ def face(context: Context, tensor: SymTensor) -> Face:
         known.sort(key=lambda f: -len(f.path))
         of(context).faces.append(found)
     return found
-
-
-def begin_face(context: Context, tensor: SymTensor) -> Face:
-    """Let a detached tensor be held apart: it shows its memory as before."""
-    value = read_if_there(context, tensor)
-    type_ = payload(value.type)
-    assert isinstance(type_, TensorType)
-    made = face(context, SymTensor(tensor.storage, tensor.path, type_))
-    context.state.values[made] = value
-    return made
-
-
-def begin_faces(context: Context, state: State, other: Container[Face], block: Block, sees: Callable[[Path], bool]
-                ) -> None:
-    """Let all that is held apart in another state be so in this one, at the end of a block, if its memory is there and
-    the sizes in its path are known outside."""
-    missing = [f for f in of(context).faces if f not in state.values and f in other and sees(f.path) and (
-        f.memory in state.values or f.memory.input >= 0)]
-    if missing:
-        context.state, before = state, context.state
-        with context.again(block):
-            for f in sorted(missing, key=lambda f: len(f.path)):
-                begin_face(context, SymTensor(f.memory, f.path, f.type))
-        context.state = before
 
 
 def places(context: Context, wanted: Callable[[SymTensor], bool]) -> int:

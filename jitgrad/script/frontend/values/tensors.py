@@ -16,7 +16,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.containers.ranges import range_length
 from jitgrad.script.frontend.state import copies, dispatch, effects, versions
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.state.effects import guarded, mistake
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.state.outside import Leaving
@@ -81,7 +81,7 @@ class TensorKind(Kind):
         return parameter_class() if obj.storage.parameter and not obj.path else Tensor
 
     def type_word(self, obj: SymTensor) -> str:
-        return f"a tensor {heap.tensor_word(obj.type_)}"
+        return f"a tensor {current().sizes.word(obj.type_)}"
 
     def method(self, obj: SymTensor, name: str) -> Any:
         return None

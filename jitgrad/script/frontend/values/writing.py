@@ -8,24 +8,49 @@ without a history otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from typing import Any
 
 from jitgrad.eager.inplace import INFERENCE, NO_GRAD_VIEW
 from jitgrad.errors import UnsupportedCall
-from jitgrad.ops.types import OptionalType
+from jitgrad.ops.types import OptionalType, TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import copies, dispatch, layout, versions
-from jitgrad.script.frontend.state.context import LAYOUT, VERSIONS, Context, Restart
+from jitgrad.script.frontend.state.context import LAYOUT, VERSIONS, Context, Restart, State
 from jitgrad.script.frontend.state.effects import emit, raise_now
-from jitgrad.script.frontend.state.paths import apply_view, is_tensor, put
+from jitgrad.script.frontend.state.paths import Path, apply_view, is_tensor, put
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.heap import (UNRECORDED, Face, Storage, SymTensor, begin_face, current_value,
-                                                 new_tensor, of, places, read, stored)
-from jitgrad.script.graph.ir import Value
+from jitgrad.script.frontend.values.heap import (UNRECORDED, Face, Storage, SymTensor, current_value, face, new_tensor,
+                                                 of, places, read, read_if_there, stored)
+from jitgrad.script.graph.ir import Block, Value, payload
 
 #: why a storage may be the same memory as another one that is known
 LEAF = "a leaf was made of it by `detach` and `requires_grad_`"
 _CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
+
+
+def begin_face(context: Context, tensor: SymTensor) -> Face:
+    """Let a detached tensor be held apart: it shows its memory as before."""
+    value = read_if_there(context, tensor)
+    type_ = payload(value.type)
+    assert isinstance(type_, TensorType)
+    made = face(context, SymTensor(tensor.storage, tensor.path, type_))
+    context.state.values[made] = value
+    return made
+
+
+def begin_faces(context: Context, state: State, other: Container[Face], block: Block, sees: Callable[[Path], bool]
+                ) -> None:
+    """Let all that is held apart in another state be so in this one, at the end of a block, if its memory is there and
+    the sizes in its path are known outside."""
+    missing = [f for f in of(context).faces if f not in state.values and f in other and sees(f.path) and (
+        f.memory in state.values or f.memory.input >= 0)]
+    if missing:
+        context.state, before = state, context.state
+        with context.again(block):
+            for f in sorted(missing, key=lambda f: len(f.path)):
+                begin_face(context, SymTensor(f.memory, f.path, f.type))
+        context.state = before
 
 
 def write(context: Context, tensor: SymTensor, value: Value, lacks: Any = None) -> SymTensor:
@@ -110,21 +135,21 @@ def _hold(context: Context, storage: Storage, value: Value) -> None:
 
 def _show_others(context: Context, written: SymTensor, storage: Storage, since: Storage | None = None) -> None:
     """What was written to memory is there for those with histories of their own in it, too, who keep these."""
-    for face in storage.faces:
-        if face is not since and face in context.state.values:
-            _show(context, face)
-    for other, path, inside in of(context).leaves_in.get(storage, ()):
-        if other is since:
+    for other in storage.faces:
+        if other is not since and other in context.state.values:
+            _show(context, other)
+    for leaf, path, inside in of(context).leaves_in.get(storage, ()):
+        if leaf is since:
             continue
-        base, content = current_value(context, other), current_value(context, storage)
+        base, content = current_value(context, leaf), current_value(context, storage)
         if inside:
             for op, attrs in path:
                 content = apply_view(context, content, op, attrs)
         else:
             content = put(context, base, path, content)
-        versions.written(context, SymTensor(other, (*path, *written.path), other.type))
-        _hold(context, other, _content(context, other, content, base))
-        _show_others(context, written, other, storage)
+        versions.written(context, SymTensor(leaf, (*path, *written.path), leaf.type))
+        _hold(context, leaf, _content(context, leaf, content, base))
+        _show_others(context, written, leaf, storage)
 
 
 def _show(context: Context, face: Face) -> None:

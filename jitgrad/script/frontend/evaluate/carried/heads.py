@@ -10,7 +10,7 @@ from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.carried.copying import CopyingHead
 from jitgrad.script.frontend.state import copies
-from jitgrad.script.frontend.state.context import SETS, Context, Restart, State
+from jitgrad.script.frontend.state.context import ORIGINS, SETS, Context, Restart, State
 from jitgrad.script.frontend.state.layout import joined_order
 from jitgrad.script.frontend.templates import item_origins, locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, of_the_run
@@ -72,6 +72,8 @@ class Head(CopyingHead):
         self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
         self.variables: dict[Value, str] = {}  # parameter -> the name of the variable that it is
         self.first: dict[Value, set[Value]] = {}  # parameter -> what it is in the first iteration, if that is known
+        if ORIGINS in context.decisions:  # nearly every body makes tensors
+            self.templates[heap.BIRTHS] = self._begun(heap.BIRTHS, locations.fetch(context, entry, heap.BIRTHS))
 
     def start(self, names: frozenset[str], assigned: frozenset[str], rebound: frozenset[str]) -> None:
         """Carry the assigned names that are read later; begin with what this loop ended with before."""

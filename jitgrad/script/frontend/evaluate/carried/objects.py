@@ -38,7 +38,6 @@ class ObjectHead(Head):
         begun: what is there before the loop of an object of it: a tensor, a container or a number.
         ended: the same at the end of an iteration.
         origins: of a tensor of the loop that may be one of the caller's, how many ints say so (`item_origins.py`).
-        numbered: of tensors of the loop, those of which there are copies that are told by numbers.
         counted: which numbers go with the memory of a tensor of the loop (`versions.py`).
     """
 
@@ -48,7 +47,6 @@ class ObjectHead(Head):
         self.begun: dict[Cell, Any] = {}
         self.ended: dict[Cell, Any] = {}
         self.origins: dict[Storage, int] = {}
-        self.numbered: set[Storage] = set()
         self.counted: dict[Storage, set[int]] = {}
         self._before: dict[Cell, Cell] = {}  # what stands for an object before the loop, in the loop
         self._after: dict[Cell, Cell] = {}  # what stands for an object of one iteration in the next

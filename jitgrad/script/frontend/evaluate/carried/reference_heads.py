@@ -12,7 +12,7 @@ from jitgrad.script.frontend.evaluate.carried.heads import of, plain
 from jitgrad.script.frontend.evaluate.carried.objects import (MOVES, NUMBERS, ObjectHead, inherit, place_of,
                                                               referring_tensor, type_of)
 from jitgrad.script.frontend.state import copies, dispatch, versions
-from jitgrad.script.frontend.state.context import ORIGINS, State
+from jitgrad.script.frontend.state.context import State
 from jitgrad.script.frontend.state.paths import mapped, view_type
 from jitgrad.script.frontend.templates import item_origins, unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, payload
@@ -67,8 +67,6 @@ class ReferenceHead(ObjectHead):
             return True
         self._settle(end)
         changed |= self._assign_all(end)
-        self._number(end, map(self.ended.get, self.origins))
-        changed |= self._carry(head, end, names)  # how many tensors have numbers
         changed |= self._note_origins() | self._note_counted(end)
         self._share(head, end)
         for key, t in list(self.templates.items()):
@@ -119,17 +117,9 @@ class ReferenceHead(ObjectHead):
                     work.append(made)
         return changed or self._wider
 
-    def _number(self, state: State, held: Iterable[Any]) -> None:
-        """Give tensors numbers of their own, by which copies say whose they are; those of the loop come with theirs."""
-        self.context.state = state
-        for ref in held:
-            if isinstance(ref, SymTensor) and ref.storage not in self.templates:
-                item_origins.give_number(self.context, ref)
-
     def _note_origins(self) -> bool:
         """Note which tensors of the loop may be the caller's, or have numbers; whether there are new ones."""
         before = self.origins.copy()
-        self.origins = dict.fromkeys(self.numbered, 1) | self.origins
         for cell, ref in [*self.begun.items(), *self.ended.items()]:
             n = item_origins.count(self.context, ref) if isinstance(ref, SymTensor) else 0
             if n == item_origins.UNKNOWN:
@@ -288,9 +278,6 @@ class ReferenceHead(ObjectHead):
         others = self._live(end, value)
         if any(others[cell_of(s)] for s in made):  # another name refers to one of them: copies, which nobody writes
             copies.share(context, copies.SEVERAL, *(cell_of(s) for s in made))
-            if ORIGINS in context.decisions:
-                self.numbered |= {s.storage for s in made if isinstance(s, SymTensor)} & self.templates.keys()
-                self._number(end, made)
         copies.share(context, MOVES, *(cell_of(s) for s in made if self._moves(s)))
         choices: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
             (partial(unions.is_static, context, value, s), partial(_itself, s))
@@ -316,7 +303,8 @@ class ReferenceHead(ObjectHead):
         if isinstance(value, SymTensor):
             made: Any = heap.copy(self.context, value, heap.read_if_there(self.context, value))
             inherit(made.storage, value)
-            made.storage.origin = () if value.path else value.storage.origin
+            if not value.path:
+                made.storage.origin, made.storage.birth = value.storage.origin, value.storage.birth
             for site, number in versions.numbers_of(self.context, value):
                 versions.put(self.context, made.storage, site, number)
         else:
@@ -365,8 +353,6 @@ class ReferenceHead(ObjectHead):
         context = self.context
         context.state = state
         entry = state is self.entry
-        if entry:
-            self._number(state, map(self.begun.get, self.origins))
         result: list[Value] = []
         for key, t in self.templates.items():
             value = self._entry(key) if entry else self._end(key, state)
