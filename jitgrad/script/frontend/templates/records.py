@@ -111,7 +111,7 @@ class Record(Compound):
         contents = [self.content(context, v) for v in values]
         if self.type is RunPairs:  # its lists hold copies, of known length too: of what is seen elsewhere
             for v in [v for c in contents for h in c.values() if isinstance(h, tuple) for v in h]:
-                if not isinstance(v, SymTensor) or _is_elsewhere(context, v.storage):
+                if not isinstance(v, SymTensor) or v.path or _is_elsewhere(context, v.storage):
                     run_lists.mark(context, v)
         items = tuple([t.enlist(context, *(c.get(name) for c in contents))
                        for name, t in zip(self.names, self.items, strict=True)])
@@ -119,5 +119,5 @@ class Record(Compound):
 
 
 def _is_elsewhere(context: Context, storage: heap.Storage) -> bool:
-    """Whether more than one variable or container refers to a storage."""
-    return heap.places(context, lambda t: t.storage is storage) > 1
+    """Whether the caller or more than one variable or container refers to a storage."""
+    return storage.input >= 0 or heap.places(context, lambda t: t.storage is storage) > 1

@@ -105,6 +105,10 @@ class Tensor(Template):
         alias = self.alias if self.alias.startswith(ARGUMENT) else ELEMENT
         return replace(self.opened(elements), alias=alias, origin=_wider(self.origin, self.place), place=0)
 
+    def enlist(self, context: Context, *values: Any) -> Tensor:
+        aliases = [v.storage.alias for v in values if isinstance(v, SymTensor) and v.storage.alias]  # noted since
+        return replace(self, alias=aliases[0]) if aliases and not self.alias else self
+
     def types(self) -> list[Type]:
         return [TensorType(self.dtype, self.dims), *[INT] * self.origin]
 
