@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import random
-from jitgrad.device import CPU, composites, device
+from jitgrad.device import CPU, composites, cpu_kernels, device, has_cpu_kernels
 from jitgrad.dtypes import dtype, int64
 from jitgrad.eager import direct, inplace, record
 from jitgrad.eager.arrays.arrays import FEW, MANY, library
@@ -151,8 +151,13 @@ class EagerBackend:
         if isinstance(indices, Batched):
             return False
         array = indices._data
-        return (type(array) is np.ndarray and array.dtype is _INT64 and array.size > 0
-                and bool(_largest(array.view(np.uint64), None) < n))
+        if type(array) is not np.ndarray or array.dtype is not _INT64 or not array.size:
+            return False
+        if has_cpu_kernels() and array.flags.carray:
+            found = cpu_kernels().within(array, n)
+            if found is not None:
+                return found  # type: ignore[no-any-return]
+        return bool(_largest(array.view(np.uint64), None) < n)
 
     @staticmethod
     def expect_range(indices: Tensor, low: int, high: int, error: type[Exception], head: str,

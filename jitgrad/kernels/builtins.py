@@ -4,6 +4,7 @@
     check(*arrays) -> whether they are what a table says (`jg_arrays`)
     values(a dict) -> a tuple of its values, where its keys are those of a table, in their order; else False
     results(*arrays) -> a tuple of new arrays, whose sizes are those of the arguments; False where one is large
+    words(*arrays and ints) -> what a loop returns, an int64, without Python's lock
 
 The table of `values`: the class `dict`, the number of keys, the keys. Equal keys may be other objects, and a dict of
 another class: then Python looks closer.
@@ -11,6 +12,9 @@ another class: then Python looks closer.
 The table of `results`: NumPy's `PyArray_Empty`, the byte offset of the address of an array's sizes, bytes that are
 many, the number of arrays; of each its dtype, the bytes of an element, the rank, and by axis an argument and its axis,
 or -1 and the size.
+
+The table of `words`: the class `ndarray`, the byte offset of the address of an array's elements, the address of the
+loop. That has one argument, the address of words: of each array the address of its elements, and the ints.
 
 Such a function is one of the library's here with an address of its own (`codegen/run/runtime.py`): of a program, of a
 table. ctypes would turn each number into another one first (`python -m benchmarks.bench_call` is what calls cost).
@@ -21,10 +25,13 @@ from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
 
 #: what is called of Python
-PYTHON = ("PyLong_AsVoidPtr", "PyLong_FromLongLong", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread",
-          "PyDict_Size", "PyDict_Next", "PyTuple_New", "PyTuple_SetItem", "Py_IncRef", "Py_DecRef")
+PYTHON = ("PyLong_AsVoidPtr", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyBool_FromLong", "PyEval_SaveThread",
+          "PyEval_RestoreThread", "PyDict_Size", "PyDict_Next", "PyTuple_New", "PyTuple_SetItem", "Py_IncRef",
+          "Py_DecRef")
 #: of a NumPy array
 MOST_AXES = 64
+#: words at most of a loop
+MOST_WORDS = 16
 
 LIBRARY = Library()
 
@@ -91,6 +98,23 @@ def jg_results(f: Native, own: V, given: V, count: V) -> V:
         f.call("PyTuple_SetItem", "i32", 1, arrays, k, array)
         place.value = f.at(record, rank * 2 + 3)
     return arrays
+
+
+@LIBRARY.function("ptr", own="ptr", given="ptr", count="i64")
+def jg_words(f: Native, own: V, given: V, count: V) -> V:
+    table, words = f.call("PyLong_AsVoidPtr", "ptr", 1, own), f.room(MOST_WORDS)
+    kind, data, loop = f.load(table), f.load(table, 1), f.load(table, 2, "ptr")
+    with f.each(count) as k:
+        argument = f.load(given, k, "ptr")
+        is_array = f.field(argument, CLASS).eq(kind)
+        with f.when(is_array):
+            f.store(f.field(argument, data), words, k)
+        with f.unless(is_array):
+            f.store(f.call("PyLong_AsLongLong", "i64", 1, argument), words, k)
+    thread = f.call("PyEval_SaveThread", "ptr", 1)
+    found = f.through(loop, "i64", words)
+    f.do("PyEval_RestoreThread", thread)
+    return f.call("PyLong_FromLongLong", "ptr", 1, found)
 
 
 def _false_unless(f: Native, good: V, made: V | None = None) -> None:

@@ -24,7 +24,8 @@ def key(*what: str) -> str:
     """
     here = Path(__file__).parent
     files = [Path(__file__), *[Path(str(m.__file__)) for m in (engine, layout, random)],
-             *[here / name for name in ("helpers.py", "on_arrays/elementwise.py", "on_arrays/scans.py")],
+             here / "helpers.py", *[here / "on_arrays" / name for name in (
+                 "elementwise.py", "gathers.py", "loops.py", "orders.py", "scans.py")],
              *sorted(Path(kernels.__path__[0]).rglob("*.py"))]
     sources = [file.read_bytes() for file in files]
     return store.key_of(*(what or ("runtime",)), engine.version(), engine.host().identity, *sources)

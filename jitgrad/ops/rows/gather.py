@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.device import cpu_kernels
 from jitgrad.ops import checks, specs
 from jitgrad.ops.opdef import DYNAMIC, GATHER, JOIN, NONDIFF, register
 from jitgrad.ops.rows import _batching as batching
@@ -137,6 +138,15 @@ def along(xp: Any, i: Any, axis: int) -> tuple[Any, ...]:
                  for a, n in enumerate(i.shape))
 
 
+#: indices from which a native loop gathers
+SOME = 1 << 8
+
+
+def _gather(xp: Any, x: Any, i: Any, axis: int) -> Any:
+    taken = cpu_kernels().gathered(x, i, axis) if type(x) is np.ndarray and i.size >= SOME else None
+    return xp.asarray(x[along(xp, i, axis)]) if taken is None else taken
+
+
 def _scatter(change: Callable[..., None]) -> Callable[..., Any]:
     def impl(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
         y = x.copy()
@@ -157,7 +167,7 @@ def _scatter_samples(rng: np.random.Generator) -> Any:
 
 
 register("gather", 2, GATHER, "x at index i along an axis, elsewhere at i's own position.", dtypes="any",
-         impl=lambda xp, x, i, axis: xp.asarray(x[along(xp, i, axis)]), spec=specs.gather,
+         impl=_gather, spec=specs.gather,
          check=checks.gather, adds_back=("scatter_add", {}), samples=_gather_samples,
          vjp=lambda F, g, y, x, i, axis: (F.scatter_add(F.zeros_like(x), i, g, axis=axis), None))
 register("scatter", 3, GATHER, "x with src (of i's shape) written at index i along an axis.", dtypes="any",

@@ -19,18 +19,16 @@ from jitgrad.ops.rules import part_dtype
 # --- scans ---------------------------------------------------------------------------------------------------------
 
 
-#: elements from which a native loop computes a scan, and a sort of floats pays for being stable separately
-MANY = 1 << 12
+#: elements from which a native loop computes a scan or finds an order, and a sort of floats pays for being stable
+#: separately
+SOME, MANY = 1 << 8, 1 << 12
 
 
 def _scan(function: str) -> Any:
     def impl(xp: Any, x: Any, axis: int) -> Any:
-        if type(x) is np.ndarray and x.size >= MANY:
-            y = cpu_kernels().scanned(function, x, axis)
-            if y is not None:
-                return y
-        if type(x) is np.ndarray:  # its methods have no Python in front of them
-            return getattr(x, function)(axis, x.dtype)
+        if type(x) is np.ndarray:
+            y = cpu_kernels().scanned(function, x, axis) if x.size >= SOME else None
+            return getattr(x, function)(axis, x.dtype) if y is None else y  # no Python in front of NumPy's methods
         return getattr(xp, function)(x, axis=axis, dtype=x.dtype)
     return impl
 
@@ -96,7 +94,17 @@ joined("cumprod", 1, SCAN, "Running products along an axis.", impl=_cumprod, spe
 # --- sorting: NaN counts as the largest value, as in torch ---------------------------------------------------------
 
 
+def _ordered(x: Any, axis: int, first: int, count: int, descending: bool = False, spoiled: bool = False) -> Any:
+    """(values, places) in stable order, `count` from number `first` on, by native code; None: NumPy is to find them."""
+    if type(x) is np.ndarray and x.size >= SOME:
+        return cpu_kernels().ordered(x, axis, first, count, descending, spoiled)
+    return None
+
+
 def _argsort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
+    found = _ordered(x, axis, 0, x.shape[axis], descending)
+    if found is not None:
+        return found[1]
     if descending:  # reversed twice, so that equal elements keep their order
         back = _argsort(xp, backwards(x, (axis,)), axis, False, stable)
         return backwards(x.shape[axis] - 1 - back, (axis,))
@@ -133,6 +141,9 @@ def _sort_stable(x: Any, axis: int) -> tuple[Any, Any]:
 
 
 def _sort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
+    found = _ordered(x, axis, 0, x.shape[axis], descending)
+    if found is not None:
+        return found
     if stable and not descending and _is_large(x):
         return _sort_stable(x, axis)
     i = _argsort(xp, x, axis, descending, stable)
@@ -142,6 +153,9 @@ def _sort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
 def _topk(xp: Any, x: Any, k: int, axis: int, largest: bool, sorted: bool) -> Any:
     if k > x.shape[axis]:
         raise IndexError("k exceeds the axis")  # the check has torch's words
+    found = _ordered(x, axis, 0, k, largest)
+    if found is not None:
+        return found
     i = _picked(x, k, axis, largest) if type(x) is np.ndarray and k <= FEW < x.shape[axis] // 4 else None
     if i is None:
         i = _argsort(xp, x, axis, largest, True)
@@ -205,6 +219,9 @@ def _nth_place(F: Any, x: Any, n: Any, axis: int, spoiled: bool) -> Any:
 
 
 def _nth_place_impl(xp: Any, x: Any, n: int, axis: int, spoiled: bool) -> Any:
+    found = _ordered(x, axis, n, 1, spoiled=spoiled)
+    if found is not None:
+        return found[1]
     numbers = xp is np and x.dtype.kind in "fiu" and not (x.dtype.kind == "f" and np.isnan(x).any())
     if not numbers or x.size < MANY:
         place = _argsort(xp, x, axis, False, True)[(*(slice(None),) * axis, slice(n, n + 1))]

@@ -24,6 +24,7 @@ from jitgrad.classes import dataclass
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import runtime, store
 from jitgrad.codegen.run.compiled import Compiled
+from jitgrad.codegen.run.on_arrays.loops import IN_ORDER
 from jitgrad.dims import Symbol, dim
 from jitgrad.ops.checks import C
 from jitgrad.ops.opdef import GATHER, POINTWISE, REDUCE, OpDef, has_kernels, has_trait
@@ -34,8 +35,6 @@ from jitgrad.ops.types import INT, TensorType
 MOST = 32
 #: shapes at most for which programs are found at once
 SHAPES = 1 << 12
-#: NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED: elements in order, each at a multiple of its size
-IN_ORDER = 0x0001 | 0x0100
 #: kinds of rows that are programs, and whose derivative rules are
 _KINDS = frozenset({POINTWISE, REDUCE, GATHER})
 _TYPES = frozenset(d.np.char for d in dtypes.REALS if not d.is_half)

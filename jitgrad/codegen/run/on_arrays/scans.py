@@ -3,66 +3,53 @@
     scanned("cumsum", x, 1)           # None: NumPy is to compute it
 
 One after another, numbers wait for each other: a loop goes over several rows at a time, by lines of memory, or over the
-lanes of a vector where the axis is not the last. float32 is added up and multiplied in float64, as PyTorch does. A loop
-is compiled on first use and kept in the disk cache.
+lanes of a vector where the axis is not the last. float32 is added up and multiplied in float64, as PyTorch does.
 """
 
-import ctypes
-import math
-from collections.abc import Callable
-from functools import cache
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.run import runtime, store
+from jitgrad.codegen.run.on_arrays.loops import Loop, in_order, lines, loop, remembered
 from jitgrad.eager.arrays.blocks import empty
+from jitgrad.kernels.native import Native
+from jitgrad.kernels.values import BITS, V
 
 #: by the type of NumPy's elements: LLVM's types of an element and of what is carried from one to the next
-_ELEMENTS = {"float32": ("float", "double"), "float64": ("double", "double"), "int64": ("i64", "i64")}
+_ELEMENTS = {np.dtype(d).char: kinds for d, *kinds in (
+    ("f4", "float", "double"), ("f8", "double", "double"), ("i8", "i64", "i64"))}
 #: how many rows, or lanes, are worked on at a time, as a power of two
 ROWS, LANES = 2, 4
-SIZE = {"float": 4, "double": 8, "i64": 8}
 
 
 def scanned(name: str, x: Any, axis: int) -> Any:
     """`name` ("cumsum" or "cumprod") of x along an axis; an axis that x has in reverse is the result's in reverse."""
-    elements = _ELEMENTS.get(x.dtype.name)
+    elements = _ELEMENTS.get(x.dtype.char)
     if elements is None or not x.size:
         return None
-    turned = (slice(None),) * axis + (slice(None, None, -1),)
-    reverse = x.strides[axis] < 0
-    given = np.ascontiguousarray(x[turned] if reverse else x)
-    result = empty(x.shape, x.dtype)
-    try:
-        run = _loop(name, *elements)[1]
-    except (MemoryError, OSError):  # no memory for native code
+    run = _loop(name, *elements)
+    if run is None:
         return None
-    run(result.ctypes.data, given.ctypes.data, math.prod(x.shape[:axis]), x.shape[axis],
-        math.prod(x.shape[axis + 1:]), x.shape[axis] - 1 if reverse else 0, -1 if reverse else 1)
-    return result[turned] if reverse else result
+    turned = None
+    if x.strides[axis] < 0:
+        turned = (slice(None),) * axis + (slice(None, None, -1),)
+        x = x[turned]
+    result = empty(x.shape, x.dtype)
+    outer, n, inner = lines(x.shape, axis)
+    first, step = (0, 1) if turned is None else (n - 1, -1)
+    run(result, in_order(x), outer, n, inner, first, step)
+    return result if turned is None else result[turned]
 
 
-@cache
-def _loop(name: str, elem: str, carried: str) -> tuple[engine.Loaded, Callable[..., None]]:
-    """`loop(to, source, outer, n, inner, first, step)`, and what keeps its code."""
-    with engine.lock:
-        code = store.kept(runtime.key("scans", name, elem),
-                          lambda: engine.compile_module(_text(engine.host(), name, elem, carried)))
-        loaded = engine.load(code, {})
-    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 5)
-    return loaded, prototype(loaded.address("jg_scan"))
+@remembered
+def _loop(name: str, elem: str, carried: str) -> Loop:
+    return loop(partial(_write, name, elem, carried), 7, "scans", name, elem)
 
 
-def _text(machine: engine.Host, name: str, elem: str, carried: str) -> str:
-    from jitgrad.kernels.native import Native  # only where the loop is not on disk
-    from jitgrad.kernels.values import V
-
-    f = Native(machine.has_fma, machine.has_avx512)
-    to, source = V(f, "%to", "ptr", 1), V(f, "%source", "ptr", 1)
-    outer, n, inner, first, step = (V(f, f"%{p}", "i64", 1) for p in ("outer", "n", "inner", "first", "step"))
-    size, whole = SIZE[elem], elem[0] == "i"
+def _write(name: str, elem: str, carried: str, f: Native, to: V, source: V, outer: V, n: V, inner: V, first: V,
+           step: V) -> None:
+    size, whole = BITS[elem] // 8, elem[0] == "i"
     start = (1 if whole else 1.0) if name == "cumprod" else 0 if whole else -0.0  # which leaves -0.0 as it is
 
     def load(at: V, lanes: int) -> V:
@@ -116,14 +103,10 @@ def _text(machine: engine.Host, name: str, elem: str, carried: str) -> str:
                 done = outer & -(1 << ROWS)
                 with f.each(outer - done) as row:
                     rows(done + row, 1, backwards)
-        f.leave()
+        f.leave(f.number(0))
     with f.each(outer) as o:
         with f.each(inner.lshr(LANES)) as block:
             along([o * n * inner + block.shl(LANES)], 1 << LANES)
         done = inner & -(1 << LANES)
         with f.each(inner - done) as lane:
             along([o * n * inner + done + lane], 1)
-    f.leave()
-    text = f.defined("void @jg_scan", ["ptr %to", "ptr %source", *[f"i64 %{p}" for p in (
-        "outer", "n", "inner", "first", "step")]])
-    return "\n".join([*f.declares.values(), *text])
