@@ -50,6 +50,10 @@ def wrap_each(arrays: list[Any], which: Iterable[int]) -> None:
 
 def lift(number: Any, d: dtype) -> Any:
     """A 0-dim Tensor; ints too large for a narrow integer dtype wrap, as in torch."""
+    if type(number) is float and -65504.0 <= number <= 65504.0 and not mode.inference:  # `wrap`, without a call
+        t = _new(Tensor)
+        t._data, t._needs, t._base = np.array(number, d.np), False, None
+        return t
     try:
         if d.is_complex or -65504 <= number <= 65504:
             array = np.array(number, d.np)

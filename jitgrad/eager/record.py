@@ -12,7 +12,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.device import CPU, cpu_kernels, device, has_cpu_kernels
-from jitgrad.dtypes import INEXACT_KINDS
+from jitgrad.dtypes import HALF_CHARS, INEXACT_KINDS
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays as libraries
 from jitgrad.eager.arrays.arrays import FEW, MANY, library
@@ -28,6 +28,7 @@ from jitgrad.eager.autograd.opnode import ARRAYS, OpNode
 from jitgrad.eager.autograd.tape import tape_of
 from jitgrad.eager.construct import wrap
 from jitgrad.ops.checks import C
+from jitgrad.ops.halves import plain
 from jitgrad.ops.opdef import (CREATE, GATHER, JOIN, NONDIFF, POINTWISE, RANDOM, REDUCE, VIEW, OpDef, backward_name,
                                lacks)
 from jitgrad.ops.rules import Each, conjugates, is_wide
@@ -51,6 +52,7 @@ class Plan:
 
     Attributes:
         run: the op on NumPy's arrays.
+        plain: on those of no half type; None where that is no other function.
         elsewhere: the op on the arrays of other libraries.
         node: the class of its tape nodes; None where it has no derivative.
         decompose: differentiable only through its parts.
@@ -64,12 +66,13 @@ class Plan:
         follows: or as the first operand lies.
     """
 
-    __slots__ = ("decompose", "elsewhere", "follows", "lacks", "least", "node", "numbers", "op", "ordered", "run",
-                 "silent", "usages", "view")
+    __slots__ = ("decompose", "elsewhere", "follows", "lacks", "least", "node", "numbers", "op", "ordered", "plain",
+                 "run", "silent", "usages", "view")
 
     def __init__(self, op: OpDef):
         self.op = op
         self.run: Callable[..., Any] = ARRAYS.bind(op)
+        self.plain = plain(self.run)
         self.elsewhere: dict[Library, Callable[..., Any]] = {}
         self.decompose = op.vjp is None and op.compose is not None
         self.node: type[OpNode] | None = None
@@ -166,14 +169,22 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
     kept = keep() if size >= MANY else None
     try:
         out = cpu_kernels().row(op, arrays, attrs) if size >= plan.least else None
-        if out is None and plan.silent:
-            out = plan.run(*arrays, **attrs)
-        elif out is None:
-            token = silence(SILENT)
-            try:
-                out = plan.run(*arrays, **attrs)
-            finally:
-                restore(token)
+        if out is None:
+            run = plan.run
+            if plan.plain is not None:
+                for a in arrays:
+                    if a.dtype.char in HALF_CHARS:
+                        break
+                else:
+                    run = plan.plain
+            if plan.silent:
+                out = run(*arrays, **attrs)
+            else:
+                token = silence(SILENT)
+                try:
+                    out = run(*arrays, **attrs)
+                finally:
+                    restore(token)
     except (ValueError, IndexError, TypeError):
         explain(op, operands, attrs)
         raise

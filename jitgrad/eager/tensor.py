@@ -61,6 +61,11 @@ class Tensor(Memory, TensorBase["Tensor"]):
         return Size(self._data.shape)
 
     @property
+    def _sizes(self) -> tuple[Any, ...]:
+        sizes: tuple[Any, ...] = self._data.shape
+        return sizes
+
+    @property
     def ndim(self) -> int:
         """The number of axes."""
         return self._data.ndim

@@ -37,6 +37,11 @@ class AnyTensor(Generic[Tensor]):
     device: Any
     is_cuda: Any
 
+    @property
+    def _sizes(self) -> tuple[Any, ...]:
+        """The sizes as a plain tuple: in front of a shape's items there is Python."""
+        return tuple(self.shape)
+
 
 class Batched:
     """Mark of tensors that are one item of a batch, as `func.vmap` shows them to its function.

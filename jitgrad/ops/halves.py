@@ -8,7 +8,7 @@ they are, and so do the derivative rules of products, which widen inside.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,10 @@ from jitgrad.ops.types import TensorType
 
 
 def in_float32(run: Callable[..., Any]) -> Callable[..., Any]:
-    """`run(xp, *arrays, **attrs)` with arrays of a half type in float32, and what is float32 of its results rounded."""
+    """`run(xp, *arrays, **attrs)` with arrays of a half type in float32, and what is float32 of its results rounded.
+
+    `plain` finds `run` again.
+    """
     @wraps(run)
     def wide(xp: Any, *xs: Any, **attrs: Any) -> Any:
         for x in xs:
@@ -29,7 +32,16 @@ def in_float32(run: Callable[..., Any]) -> Callable[..., Any]:
         y = run(xp, *[widened(x) for x in xs], **attrs)
         return tuple([rounded(v, x.dtype) for v in y]) if isinstance(y, tuple) else rounded(y, x.dtype)
 
+    wide.__dict__["plain"] = run
     return wide
+
+
+def plain(run: Callable[..., Any]) -> Callable[..., Any] | None:
+    """What a bound `in_float32` runs on arrays of no half type; None where nothing is widened."""
+    if not isinstance(run, partial):
+        return None
+    inner = getattr(run.func, "plain", None)
+    return None if inner is None else partial(inner, *run.args)
 
 
 def widened(x: Any) -> Any:

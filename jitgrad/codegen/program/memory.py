@@ -6,6 +6,7 @@ string. Whoever makes a handle keeps the object: the workspace of a call those t
 
 import ctypes
 import functools
+import math
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -18,8 +19,9 @@ from jitgrad.dtypes import dtype
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TEXT, OptionalType, SeqType, TensorType, Type
 
 
-def _flat(address: int, size: int, d: dtype) -> np.ndarray[Any, Any]:
-    return np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), dtype=d.np)
+def _dense(address: int, shape: tuple[int, ...], d: dtype) -> np.ndarray[Any, Any]:
+    size = math.prod(shape) * d.itemsize
+    return np.ndarray(shape, d.np, memoryview((ctypes.c_char * size).from_address(address)))
 
 
 def array(address: int, shape: Sequence[int], strides: Sequence[int] | None, d: dtype) -> np.ndarray[Any, Any]:
@@ -27,12 +29,10 @@ def array(address: int, shape: Sequence[int], strides: Sequence[int] | None, d: 
     if 0 in shape:
         return np.empty(tuple(shape), d.np)
     if strides is None:
-        count = int(np.prod(shape, dtype=np.int64))
-        return _flat(address, count * d.itemsize, d).reshape(tuple(shape))
+        return _dense(address, tuple(shape), d)
     low = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s < 0)
     high = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s > 0)
-    size = (high - low + 1) * d.itemsize
-    flat = _flat(address + low * d.itemsize, size, d)
+    flat = _dense(address + low * d.itemsize, (high - low + 1,), d)
     return np.lib.stride_tricks.as_strided(flat[-low:], tuple(shape), [s * d.itemsize for s in strides])
 
 

@@ -48,14 +48,18 @@ class Scope:
         return Scope(self._enabled, self._inference)
 
     def __enter__(self) -> None:
-        self._before.append((mode.enabled, mode.inference))
+        before = mode.enabled, mode.inference
+        self._before.append(before)
+        inference = before[1]
         if self._inference is not None:
-            mode.inference = self._inference
-        mode.enabled = self._enabled and not mode.inference
+            mode.inference = inference = self._inference
+        mode.enabled = self._enabled and not inference
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        mode.enabled, mode.inference = self._before.pop()
+        mode.enabled, inference = self._before.pop()
+        if self._inference is not None:
+            mode.inference = inference
 
     def __call__(self, function: Fn) -> Fn:
         """`function`, each call (or each step, for a generator function) in this mode."""
@@ -100,7 +104,7 @@ def _generator(function: Callable[..., Any], scope: Callable[[], Scope]) -> Call
 class _Bare(Scope):
     """A scope without arguments, which may decorate a function without being called."""
 
-    _on: bool
+    _inference = None
 
     @overload
     def __new__(cls) -> Self: ...
@@ -110,19 +114,19 @@ class _Bare(Scope):
         return super().__new__(cls) if function is None else cls()(function)
 
     def __init__(self, function: None = None):
-        super().__init__(self._on)
+        self._before = []
 
 
 class no_grad(_Bare):
     """Operations are not recorded: `with no_grad():`, `@no_grad()` or `@no_grad`."""
 
-    _on = False
+    _enabled = False
 
 
 class enable_grad(_Bare):
     """Operations are recorded: `with enable_grad():`, `@enable_grad()` or `@enable_grad`."""
 
-    _on = True
+    _enabled = True
 
 
 class set_grad_enabled(Scope):

@@ -151,8 +151,8 @@ def result_dtype(*operands: Any) -> dtype:
     """torch's result dtype of tensors and numbers. TypeError for an operand that is neither."""
     d, category = None, 0
     for x in operands:  # the common case: tensors of one dtype, and numbers that it has
-        if not isinstance(x, AnyTensor):
-            category = max(category, CATEGORIES.get(type(x), dtypes.COMPLEX))
+        if (kind := CATEGORIES.get(type(x), dtypes.COMPLEX)) < dtypes.COMPLEX or not isinstance(x, AnyTensor):
+            category = max(category, kind)
         elif x.ndim and (d is None or x.dtype is d):
             d = x.dtype
         else:

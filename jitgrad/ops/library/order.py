@@ -305,7 +305,7 @@ def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
     a = axis(dim, input.ndim)
     k = size_of(k)
     require(k >= 0, RuntimeError, "selected index k out of range")
-    require(k <= (input.shape[a] if input.ndim else 1), RuntimeError, "selected index k out of range")
+    require(k <= (input._sizes[a] if input.ndim else 1), RuntimeError, "selected index k out of range")
     if input.dtype is bool_ or input.dtype.is_complex:
         raise RuntimeError(f"topk does not support {'bool' if input.dtype is bool_ else 'complex'} dtypes on CPU")
     if input.ndim == 0:
@@ -333,7 +333,7 @@ def _middle(name: str, input: Any, dim: Any, keepdim: bool, place: Callable[[Any
     keepdim = flag(keepdim)
     if dim is not EVERY and input.ndim:
         a = axis(dim, input.ndim)
-        require(input.shape[a] > 0, IndexError, f"{name}(): Expected reduction dim {a} to have non-zero size.")
+        require(input._sizes[a] > 0, IndexError, name, f"(): Expected reduction dim {a} to have non-zero size.")
     _require_order("median_cpu", input)
     if input.dtype.is_complex:
         raise not_implemented("median_out", input.dtype)
@@ -385,7 +385,7 @@ def mode(input: AnyTensor[Tensor], dim: int = -1, keepdim: bool = False) -> Valu
 
 def _median_place(x: Any, a: int) -> Any:
     """Where the lower median along an axis is, or the first NaN; the axis stays, of size 1."""
-    return apply("nth_place", x, n=(x.shape[a] - 1) // 2, axis=a, spoiled=x.dtype.is_floating_point)
+    return apply("nth_place", x, n=(x._sizes[a] - 1) // 2, axis=a, spoiled=x.dtype.is_floating_point)
 
 
 complete(globals())

@@ -195,7 +195,7 @@ std_mean = bind(_with_mean, std, "std_mean", "(standard deviation, mean) over di
 
 
 def _require_elements(name: str, x: Any, a: int) -> None:
-    require(x.shape[a] > 0, IndexError, name, "(): Expected reduction dim ", a, " to have non-zero size.")
+    require(x._sizes[a] > 0, IndexError, name, "(): Expected reduction dim ", a, " to have non-zero size.")
 
 
 def _amax(name: str, input: AnyTensor[Tensor], dim: Dims = (), keepdim: bool = False) -> Tensor:

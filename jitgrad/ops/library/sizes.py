@@ -140,7 +140,7 @@ def is_one(size: Any) -> bool:
 
 def is_empty(sizes: Iterable[Any]) -> bool:
     """Whether it is known that there are no elements."""
-    return any(isinstance(n, int) and n == 0 for n in sizes)
+    return 0 in [n for n in sizes if isinstance(n, int)]
 
 
 def same_size(a: Any, b: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.device import cpu_kernels
+from jitgrad.device import cpu_kernels, has_cpu_kernels
 from jitgrad.ops import checks, specs
 from jitgrad.ops.opdef import DYNAMIC, GATHER, JOIN, NONDIFF, register
 from jitgrad.ops.rows import _batching as batching
@@ -138,19 +138,25 @@ def along(xp: Any, i: Any, axis: int) -> tuple[Any, ...]:
                  for a, n in enumerate(i.shape))
 
 
-#: indices from which a native loop gathers
+#: indices for which native code is loaded, where it is not there yet
 SOME = 1 << 8
 
 
+def _is_native(x: Any, i: Any) -> bool:
+    return type(x) is np.ndarray and (i.size >= SOME or has_cpu_kernels())
+
+
 def _gather(xp: Any, x: Any, i: Any, axis: int) -> Any:
-    taken = cpu_kernels().gathered(x, i, axis) if type(x) is np.ndarray and i.size >= SOME else None
+    taken = cpu_kernels().gathered(x, i, axis) if _is_native(x, i) else None
     return xp.asarray(x[along(xp, i, axis)]) if taken is None else taken
 
 
-def _scatter(change: Callable[..., None]) -> Callable[..., Any]:
+def _scatter(way: str, change: Callable[..., None]) -> Callable[..., Any]:
     def impl(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
-        y = x.copy()
-        change(xp, y, along(xp, i, axis), src)
+        y = cpu_kernels().scattered(x, i, src, axis, way) if _is_native(x, i) else None
+        if y is None:
+            y = x.copy()
+            change(xp, y, along(xp, i, axis), src)
         return y
     return impl
 
@@ -171,12 +177,12 @@ register("gather", 2, GATHER, "x at index i along an axis, elsewhere at i's own 
          check=checks.gather, adds_back=("scatter_add", {}), samples=_gather_samples,
          vjp=lambda F, g, y, x, i, axis: (F.scatter_add(F.zeros_like(x), i, g, axis=axis), None))
 register("scatter", 3, GATHER, "x with src (of i's shape) written at index i along an axis.", dtypes="any",
-         impl=_scatter(put_at), traits={"stored", "updates"}, spec=specs.same, check=checks.gather,
+         impl=_scatter("put", put_at), traits={"stored", "updates"}, spec=specs.same, check=checks.gather,
          samples=_scatter_samples,
          vjp=each(lambda F, g, y, x, i, src, axis: F.scatter(g, i, F.zeros_like(src), axis=axis), None,
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("scatter_add", 3, GATHER, "x with src (of i's shape) added at index i along an axis.", dtypes="any",
-         impl=_scatter(add_at), traits={"stored", "updates", "accumulates"}, spec=specs.same,
+         impl=_scatter("add", add_at), traits={"stored", "updates", "accumulates"}, spec=specs.same,
          check=checks.gather, samples=lambda rng: [
              ((x, i, rng.normal(size=i.shape)), attrs) for (x, i), attrs in _gather_samples(rng)],
          vjp=each(lambda F, g, y, x, i, src, axis: g, None,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.codegen.run.on_arrays.gathers import gathered, within
+from jitgrad.codegen.run.on_arrays.gathers import gathered, scattered, within
+from jitgrad.ops.rows.gather import along
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.float16, np.float32, np.int64])
@@ -27,11 +28,34 @@ def test_numpy_is_asked_where_an_index_is_out_of_range():
         assert gathered(x, given, axis) is None
 
 
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.float16, np.float32, np.float64, np.int32, np.int64])
+def test_scattering_goes_from_one_index_to_the_next(dtype):
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=(4, 6, 5)) * 3).astype(dtype)
+    for axis in range(3):
+        shape = [9 if a == axis else n for a, n in enumerate(x.shape)]
+        i, y = rng.integers(0, x.shape[axis], shape), (rng.normal(size=shape) * 3).astype(dtype)
+        for given in (x, np.asfortranarray(x), x[::-1]):
+            put, added = given.copy(), given.copy()
+            put[along(np, i, axis)] = y
+            np.add.at(added, along(np, i, axis), y)
+            np.testing.assert_array_equal(scattered(given, i, y, axis, "put"), put)
+            found = scattered(given, i, y, axis, "add")
+            if dtype in (bool, np.int8, np.float16):
+                assert found is None
+            else:
+                np.testing.assert_array_equal(found, added)
+        i.flat[7] = -1
+        assert scattered(x, i, y, axis, "put") is None
+
+
 def test_what_is_for_numpy():
     x = np.ones((3, 4))
     assert gathered(x, np.zeros((2, 2), np.int64), 1) is None
     assert gathered(x, np.zeros((3, 2), np.int32), 1) is None
     assert gathered(x.astype(complex), np.zeros((3, 2), np.int64), 1) is None
+    assert scattered(x, np.zeros((3, 2), np.int64), np.ones((3, 3)), 1, "put") is None
+    assert scattered(x, np.zeros((3, 2), np.int64), np.ones((3, 2), np.float32), 1, "put") is None
 
 
 @pytest.mark.parametrize("count", [1, 5, 16, 33, 1000])

@@ -1,6 +1,7 @@
 """Elements at indices along an axis of NumPy's arrays, and whether indices are in range, as native loops.
 
     gathered(x, i, 1)                 # None: NumPy is to do it, or says what is wrong
+    scattered(x, i, y, 1, "add")      # x with y added, or "put", at index i along an axis; None: likewise
     within(i, 5)                      # whether all of i are in [0, 5)
 """
 
@@ -14,25 +15,44 @@ from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import V
 
 _INT64 = np.dtype(np.int64)
-#: bytes of elements that are moved as they are
+#: bytes of elements that are moved as they are; by the type of NumPy's elements LLVM's of those that are added
 _SIZES = (1, 2, 4, 8)
+_ADDED = {np.dtype(d).char: elem for d, elem in (("f4", "float"), ("f8", "double"), ("i4", "i32"), ("i8", "i64"))}
 #: indices that are looked at together
 LANES = 16
 
 
 def gathered(x: Any, i: Any, axis: int) -> Any:
     """x at index i along an axis, of the sizes of x but for that axis."""
-    if i.dtype is not _INT64 or x.dtype.itemsize not in _SIZES or x.ndim != i.ndim:
-        return None
-    shape, sizes = i.shape, x.shape
-    if shape[:axis] != sizes[:axis] or shape[axis + 1:] != sizes[axis + 1:]:
-        return None
-    run = _gather(8 * x.dtype.itemsize)
+    run = _loop(x, i, axis, "take")
     if run is None:
         return None
-    result = np.empty(shape, x.dtype)
-    outer, m, inner = lines(shape, axis)
-    return None if run(result, in_order(x), in_order(i), outer, sizes[axis], m, inner) else result
+    result = np.empty(i.shape, x.dtype)
+    outer, m, inner = lines(i.shape, axis)
+    return None if run(result, in_order(x), in_order(i), outer, x.shape[axis], m, inner) else result
+
+
+def scattered(x: Any, i: Any, y: Any, axis: int, way: str) -> Any:
+    """x, of the sizes of i but for an axis, with y, of i's sizes, `way` ("put" or "add") there: one after another."""
+    run = _loop(x, i, axis, way) if y.dtype is x.dtype and y.shape == i.shape else None
+    if run is None:
+        return None
+    result = x.copy()
+    outer, m, inner = lines(i.shape, axis)
+    return None if run(in_order(y), result, in_order(i), outer, x.shape[axis], m, inner) else result
+
+
+def _loop(x: Any, i: Any, axis: int, way: str) -> Loop | None:
+    """The loop over x's elements at i; None where the sizes or the types are others."""
+    shape, sizes = i.shape, x.shape
+    if i.dtype is not _INT64 or len(shape) != len(sizes) or (
+            shape != sizes and (shape[:axis] != sizes[:axis] or shape[axis + 1:] != sizes[axis + 1:])):
+        return None
+    if way == "add":
+        elem = _ADDED.get(x.dtype.char)
+    else:
+        elem = f"i{8 * x.dtype.itemsize}" if x.dtype.itemsize in _SIZES else None
+    return None if elem is None else _made(way, elem)
 
 
 def within(i: Any, n: int) -> Any:
@@ -42,8 +62,8 @@ def within(i: Any, n: int) -> Any:
 
 
 @remembered
-def _gather(bits: int) -> Loop:
-    return loop(partial(_write_gather, f"i{bits}"), 7, "gathers", str(bits))
+def _made(way: str, elem: str) -> Loop:
+    return loop(partial(_write, way, elem), 7, "gathers", way, elem)
 
 
 @remembered
@@ -51,23 +71,29 @@ def _within() -> Loop:
     return loop(_write_within, 3, "within")
 
 
-def _write_gather(elem: str, f: Native, to: V, source: V, index: V, outer: V, n: V, m: V, inner: V) -> V:
-    """1 where an index is out of range."""
+def _write(way: str, elem: str, f: Native, small: V, large: V, index: V, outer: V, n: V, m: V, inner: V) -> V:
+    """Between arrays of the index's sizes and of others along the axis; 1 where an index is out of range."""
     beyond = f.variable(f.number(0, "i1"))
 
-    def taken(at: V, first: V, step: V) -> None:
-        """The element to which index number `at` leads, of those from `first` on."""
+    def move(at: V, first: V, step: V) -> None:
+        """Between element number `at` of the small one, and where its index leads, of those from `first` on."""
         k = f.load(index, at)
         good = k.compare("ult", n)
         beyond.value = beyond.value | ~good
-        f.store(f.load(source, first + good.where(k, 0) * step, elem), to, at)
+        there = first + good.where(k, 0) * step
+        if way == "take":
+            f.store(f.load(large, there, elem), small, at)
+            return
+        with f.when(good):
+            x = f.load(small, at, elem)
+            f.store(f.load(large, there, elem) + x if way == "add" else x, large, there)
 
     with f.when(inner.eq(1)):
         with f.each(outer) as o, f.each(m) as k:
-            taken(o * m + k, o * n, f.number(1))
+            move(o * m + k, o * n, f.number(1))
         f.leave(beyond.value.cast("zext", "i64"))
     with f.each(outer) as o, f.each(m) as k, f.each(inner) as r:
-        taken((o * m + k) * inner + r, o * n * inner + r, inner)
+        move((o * m + k) * inner + r, o * n * inner + r, inner)
     return beyond.value.cast("zext", "i64")
 
 

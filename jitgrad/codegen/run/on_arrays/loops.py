@@ -7,6 +7,7 @@ What `write` returns is the result, an int64; 0 where it returns nothing.
 """
 
 import ctypes
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -56,12 +57,7 @@ def in_order(x: Any) -> Any:
 
 def lines(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
     """How many lines along an axis lie one behind the other, how long they are, and how many lie side by side."""
-    outer = inner = 1
-    for n in shape[:axis]:
-        outer *= n
-    for n in shape[axis + 1:]:
-        inner *= n
-    return outer, shape[axis], inner
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:])
 
 
 def _text(write: Callable[..., V | None], words: int) -> str:

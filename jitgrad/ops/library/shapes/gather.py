@@ -27,9 +27,10 @@ def _index(fn: str, index: Any) -> Any:
     return index
 
 
-def _chosen(fn: str, index: Any) -> Any:
-    """An index of elements, which may have any dtype where it has none."""
-    return cast(require_tensor(fn, index, "index", 3), int64) if is_empty(index.shape) else _index(fn, index)
+def _chosen(fn: str, index: Any) -> tuple[Any, bool]:
+    """An index of elements, and whether it is known to have none: then it may have any dtype."""
+    empty = is_empty(require_tensor(fn, index, "index", 3)._sizes)
+    return cast(index, int64) if empty else _index(fn, index), empty
 
 
 def _at_least_vector(x: Any) -> Any:
@@ -45,14 +46,15 @@ def gather(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], *, spar
     Raises RuntimeError: other ranks, an index out of range.
     """
     a = axis(dim, input.ndim)
-    index = _chosen("gather", index)
-    if is_empty(index.shape):  # it may have any rank
+    index, empty = _chosen("gather", index)
+    if empty:  # it may have any rank
         return apply("index", apply("reshape", input, shape=(product(input.shape),)), index, axes=(0,))
-    if (index.ndim or 1) != (input.ndim or 1):
+    rank = index.ndim
+    if (rank or 1) != (input.ndim or 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     x, i = _at_least_vector(input), _at_least_vector(index)
-    taken = apply("gather", x, checked_indices(i, x.shape[a], a, negative=False, error=RuntimeError), axis=a)
-    return own(apply("reshape", taken, shape=())) if index.ndim == 0 else taken
+    taken = apply("gather", x, checked_indices(i, x._sizes[a], a, negative=False, error=RuntimeError), axis=a)
+    return taken if rank else own(apply("reshape", taken, shape=()))
 
 
 def _repeated(value: Any, like: Any, shape: tuple[Any, ...]) -> Any:
@@ -88,8 +90,8 @@ def _require_fitting(name: str, input: Any, a: int, index: Any, src: Any, one: b
 
 def _aligned(name: str, input: Any, index: Any, src: Any) -> tuple[Any, Any]:
     """Index and source; where no element is chosen of input's rank, whatever theirs is."""
-    index = _chosen(name, index)
-    if not is_empty(index.shape):
+    index, empty = _chosen(name, index)
+    if not empty:
         return index, src
     nothing = (0,) * max(input.ndim, 1)
     if not isinstance(src, AnyTensor):
@@ -214,16 +216,18 @@ def _vector(fn: str, index: Any) -> Any:
 
 def index_select(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]) -> Tensor:
     """The slices of input at the index vector, along dim."""
-    a = axis(dim, input.ndim)
+    rank = input.ndim
+    a = axis(dim, rank)
     i = _vector("index_select", index)
-    if input.ndim:
-        require(maximum(input.shape[a], 1 - i.shape[0]) > 0, IndexError if input.ndim == 1 else RuntimeError,
-                "index_select(): self indexing axis dim should be positive")
-    if input.ndim == 0:
+    if rank == 0:
         taken = apply("index", _at_least_vector(input), checked_indices(i, 1, 0), axes=(0,))
         return apply("reshape", taken, shape=())
+    n = input._sizes[a]
+    if not isinstance(n, int) or n == 0:
+        require(maximum(n, 1 - i.shape[0]) > 0, IndexError if rank == 1 else RuntimeError,
+                "index_select(): self indexing axis dim should be positive")
     error = RuntimeError if a == 1 else IndexError  # torch has a function of its own for this axis
-    return apply("index", input, checked_indices(i, input.shape[a], a, negative=False, error=error), axes=(a,))
+    return apply("index", input, checked_indices(i, n, a, negative=False, error=error), axes=(a,))
 
 
 def _put_slices(fn: str, input: Any, a: int, index: Any, source: Any, accumulate: bool) -> Any:

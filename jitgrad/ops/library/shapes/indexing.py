@@ -13,13 +13,12 @@ import numpy as np
 
 from jitgrad.dtypes import bool_, int32, int64, uint8
 from jitgrad.ops.autocast import mode
-from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend, select_number
+from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (OPERAND, SHARED, alias, apply, as_operand, cast, converted, create, expand_to,
                                       require_broadcast, whole, written_operand)
 from jitgrad.ops.library.elements.filling import filling
-from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import (ceil_div, is_one, maximum, minimum, product, require, require_equal, text,
-                                       wrap_index)
+from jitgrad.ops.library.shapes.slices import sliced
+from jitgrad.ops.library.sizes import is_one, product, require, require_equal, text, wrap_index
 from jitgrad.ops.specs import index_result_shape
 
 __library__ = True
@@ -129,6 +128,7 @@ def _is_tuple(key: Any) -> bool:
 _SHORT = 32
 #: types of items that mean what they are
 _PLAIN = frozenset({slice, int, bool, type(None), type(Ellipsis)})
+_SLICES = frozenset({slice})
 
 
 def _normalised(key: Any) -> list[Any]:
@@ -184,7 +184,7 @@ def _view(x: Any, key: Any) -> tuple[Any, _Advanced]:
     view, a, original = x, 0, 0
     for item in items:
         if isinstance(item, slice):
-            view = _sliced(view, a, item)
+            view = sliced(view, a, item)
             a += 1
             original += 1
         elif item is Ellipsis:
@@ -265,64 +265,6 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
     return view, a + mask.ndim, original + mask.ndim
 
 
-def _bound(b: Any) -> Any:
-    if b is None or isinstance(b, (int, SymNumber)):
-        return b
-    if isinstance(b, AnyTensor):
-        return backend().item(b)
-    if not hasattr(b, "__index__"):
-        raise TypeError("slice indices must be integers or None or have an __index__ method")
-    return b.__index__()
-
-
-def _sliced(view: Any, a: int, item: slice) -> Any:
-    """Axis a of the view, sliced as Python slices: bounds are clamped, negative ones count from the end."""
-    if item.start is None and item.stop is None and item.step is None:
-        return view
-    start, stop, step = _bound(item.start), _bound(item.stop), _bound(item.step)
-    n = view.shape[a]
-    if step is None:
-        step = 1
-    else:
-        require(step != 0, ValueError, "slice step cannot be zero")
-        require(step > 0, ValueError, "step must be greater than zero")
-    if not (isinstance(n, SymNumber) or isinstance(start, SymNumber) or isinstance(stop, SymNumber)
-            or isinstance(step, SymNumber)):
-        known = range(n)[start:stop:step]
-        if len(known) == n and step == 1:
-            return view
-        return apply("slice", view, axis=a, start=known.start, length=len(known), step=step)
-    if type(start) is type(stop) is int and stop <= start and (start < 0) == (stop < 0):  # none, whatever n is
-        return take_slice(view, a, 0, 0, 1)
-    first, length = _clipped(start, stop, n)
-    return take_slice(view, a, first, ceil_div(length, step), step)
-
-
-def _clipped(start: Any, stop: Any, n: Any) -> tuple[Any, Any]:
-    """First index and length (step 1) of a slice of an axis of n elements; n or a bound is symbolic.
-
-    Equal slices should have lengths of equal form, so the common ones are written without detours:
-    x[k:] and x[:-k] both have max(n - k, 0) elements, x[:k] and x[-k:] min(k, n).
-    """
-    from_end = isinstance(start, int) and start < 0
-    if stop is None:
-        end = n
-    elif isinstance(stop, int):
-        end = minimum(stop, n) if stop >= 0 else n + stop
-    else:
-        end = minimum(select_number(stop < 0, stop + n, stop), n)
-    if start is None or (isinstance(start, int) and start == 0):
-        never_negative = stop is None or (isinstance(stop, int) and stop >= 0)
-        return 0, end if never_negative else maximum(end, 0)
-    if from_end:
-        first = maximum(n + start, 0)
-        return first, minimum(n, -start) if stop is None else maximum(end - first, 0)
-    if isinstance(start, int):
-        return minimum(start, n), maximum(end - start, 0)
-    first = minimum(maximum(select_number(start < 0, start + n, start), 0), n)
-    return first, maximum(end - first, 0)
-
-
 # --- x[key] --------------------------------------------------------------------------------------------------------
 
 
@@ -333,6 +275,12 @@ def getitem(x: AnyTensor[Tensor], key: Any) -> Tensor:
     """
     if type(key) is int and x.ndim:
         return apply("select", x, axis=0, index=wrap_index(key, x.shape[0], 0))
+    slices = key if type(key) is tuple else (key,)
+    if _SLICES.issuperset(map(type, slices)) and len(slices) <= x.ndim:
+        part: Any = x
+        for a, item in enumerate(slices):
+            part = sliced(part, a, item)
+        return alias(x) if part is x else part
     if x.ndim == 0 and isinstance(key, int) and not isinstance(key, bool):
         raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
                          "to convert a 0-dim tensor to a number")

@@ -10,7 +10,7 @@ from jitgrad.ops.library.core import (Number, apply, bind, cast, class_word, exp
                                       result_dtype, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, product, require, require_equal, size_of, text
+from jitgrad.ops.library.sizes import axis, is_empty, product, require, require_equal, size_of, text
 
 __library__ = True
 
@@ -30,10 +30,13 @@ def _tensors(fn: str, tensors: Any) -> list[Any]:
 def cat(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
     """Tensors one after the other along axis dim; dtypes are promoted."""
     xs = widest("cpu", *_tensors("cat", tensors))
-    d = result_dtype(*xs)
-    # torch skips vectors of size 0 whatever the others' rank
-    kept = [x for x in xs if x.ndim != 1 or not isinstance(x.shape[0], int) or x.shape[0] != 0] or xs
-    ranks = [x.ndim for x in kept]
+    if len({x.dtype for x in xs}) > 1:
+        d = result_dtype(*xs)
+        xs = tuple([cast(x, d) for x in xs])
+    kept, ranks = xs, [x.ndim for x in xs]
+    if 1 in ranks:  # torch skips vectors of size 0 whatever the others' rank
+        kept = tuple([x for x in xs if x.ndim != 1 or not is_empty(x.shape)]) or xs
+        ranks = [x.ndim for x in kept]
     if 0 in ranks:
         raise RuntimeError(f"zero-dimensional tensor (at position {ranks.index(0)}) cannot be concatenated")
     a = axis(dim, ranks[0])
@@ -42,8 +45,8 @@ def cat(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {ranks[0]} and {rank}")
     if len(kept) < len(xs):
         skipped = [x for x in xs if x.requires_grad and not any(x is k for k in kept)]
-        kept = [*kept, *[_of_rank(x, kept[0], a) for x in skipped]]  # for the history
-    return apply("cat", *[cast(x, d) for x in kept], axis=a)
+        kept = (*kept, *[_of_rank(x, kept[0], a) for x in skipped])  # for the history
+    return apply("cat", *kept, axis=a)
 
 
 def _of_rank(x: Any, like: Any, a: int) -> Any:
