@@ -24,6 +24,7 @@ from jitgrad.ops import autocast
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.library.core import is_library
 from jitgrad.script.api import calling
+from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.call.specialisation import Specialisation
 from jitgrad.script.executor import Dispatcher
 
@@ -51,6 +52,15 @@ class Composite(Dispatcher):
     def _prepare(self, params: tuple[Any, ...]) -> Specialisation:
         self.left -= 1
         return super()._prepare(params)
+
+    def build(self, values: dict[str, Any], assumed: Any, any_grads: bool, lists: Any = NOTHING,
+              decided: dict[Any, str] | None = None, late_checks: bool = False) -> Any:
+        """A flag (`training`) chooses what is computed: what is a choice at run time is kept in memory."""
+        from jitgrad.script.frontend.state.context import FLAGS  # only here: see `Dispatcher.build`
+
+        decided = {} if decided is None else decided
+        decided[FLAGS] = "bools are constants"
+        return super().build(values, assumed, any_grads, lists, decided, late_checks)
 
 
 _known: dict[Callable[..., Any], Composite] = {}

@@ -263,3 +263,17 @@ def test_what_no_program_computes_is_told(capsys):
     with config.override(debug=1), pytest.raises(RuntimeError, match="normalized_shape"):
         F.layer_norm(x, (7,))
     assert "`layer_norm` runs operation by operation: " in capsys.readouterr().err
+
+
+def test_a_flag_chooses_a_program():
+    """Each computes what it is for, at once: nothing of what the other would is kept or asked for."""
+    x, mean, variance = [jitgrad.tensor(a) for a in (X, V[:COLUMNS], np.abs(V[:COLUMNS]))]
+    training = F.batch_norm(x, mean.clone(), variance.clone(), training=True)
+    for _ in range(2):
+        found = F.batch_norm(x, mean, variance, training=False)
+        np.testing.assert_allclose(found.numpy(), (X - V) / np.sqrt(np.abs(V) + 1e-5), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(F.batch_norm(x, mean.clone(), variance.clone(), training=True).numpy(),
+                                   training.numpy())
+    program = composites._known[F.batch_norm.__wrapped__]
+    for specialisation in program.specialisations:
+        assert not [node for node in specialisation.function.graph.block.nodes if node.op == "if"]

@@ -23,7 +23,7 @@ from jitgrad.script.call.sources import HOLDERS, holder_of, is_inherited, is_its
 from jitgrad.script.frontend.boundary import list_arguments
 from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of, trusted
 from jitgrad.script.frontend.state import effects
-from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.state.context import FLAGS, Context, Restart
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values.protocol import kind_of
 from jitgrad.script.frontend.values.values import (UNBOUND, Borrowed, Number, OwnDict, Storage, SymDict, SymList,
@@ -72,6 +72,9 @@ class Inputs(Entries):
         kind = type(value)
         if isinstance(value, AnyTensor):
             return self.tensor(value, source, name, guarded=True)
+        if kind is bool and FLAGS in self.context.decisions:
+            self.guard(source, "equal", value)
+            return value
         if kind in KINDS:
             return self.number(value, source, name)
         if is_numpy_number(value):

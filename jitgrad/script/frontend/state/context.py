@@ -52,6 +52,8 @@ SHORT_LOOPS = ("unroll",)
 UNCOUNTED = {False: ("versions", "uncounted"), True: ("versions", "uncounted", "unrolled")}
 #: the decision that what no variable can hold after a branch is held on either side of it, with what follows
 APART = ("apart",)
+#: the decision that a bool among the arguments is a constant: there is a program for either
+FLAGS = ("flags",)
 #: the decision that sets which the script makes may change
 SETS = ("sets",)
 #: the decision that a number of one type here and of another there is one of two, not a number of any type
