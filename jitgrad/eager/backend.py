@@ -127,6 +127,14 @@ class EagerBackend:
     own = staticmethod(inplace.own)
 
     @staticmethod
+    def own_view(op: OpDef, made: Tensor, attrs: dict[str, Any]) -> Any:
+        """Without a view where nothing is recorded: the new tensor shows its own memory."""
+        if type(made) is not Tensor or made._needs or made._base is not None or type(made._data) is not np.ndarray:
+            return inplace.own(record.apply(op, (made,), attrs))
+        made._data = record.plan_of(op).run(made._data, **attrs)
+        return made
+
+    @staticmethod
     def draw(kind: str, shape: tuple[int, ...], d: dtype, where: Tensor | device,
              generator: random.Generator | None = None, **params: Any) -> Any:
         """`kind` "uniform" and "bits" from the generator; other kinds are composed of these by the library."""

@@ -165,6 +165,9 @@ class Backend(Protocol):
     def own(self, view: Any) -> Any:
         """A view of memory that nothing else shows, with its history, as a tensor that is no view."""
 
+    def own_view(self, op: OpDef, made: Any, attrs: dict[str, Any]) -> Any:
+        """`own` of what a view op shows of a new tensor, which goes: eager may make that one the result."""
+
     def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: Any = None,
              **params: Any) -> Any:
         """`kind` "uniform", "normal", "randint" or "randperm" from a generator's stream, which advances.
@@ -237,6 +240,11 @@ def backend() -> Backend:
     """The backend of the current thread."""
     current = _state.backend
     return _default[0] if current is None else current
+
+
+def own_view(self: Any, op: OpDef, made: Any, attrs: dict[str, Any]) -> Any:
+    """`Backend.own_view` where there is no shorter way."""
+    return self.own(self.apply(op, (made,), attrs))
 
 
 def select_number(condition: Any, if_true: Any, if_false: Any) -> Any:

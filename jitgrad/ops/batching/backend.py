@@ -8,7 +8,7 @@ from typing import Any
 
 from jitgrad.device import device
 from jitgrad.dtypes import dtype
-from jitgrad.ops.backend import Batched, backend, using
+from jitgrad.ops.backend import Batched, backend, own_view, using
 from jitgrad.ops.batching.rules import Operands, repeated, rule_of
 from jitgrad.ops.library.random import compose
 from jitgrad.ops.namespaces import Namespace, Number
@@ -116,6 +116,8 @@ class BatchBackend:
 
     def own(self, view: Any) -> Any:
         return self._each("own", view)
+
+    own_view = own_view
 
     def _each(self, name: str, tensor: Any, *args: Any) -> Any:
         """A function of one tensor that knows no axes."""

@@ -23,6 +23,10 @@ class Item(Batched):
     __slots__ = ()
 
     @property
+    def _sizes(self) -> tuple[Any, ...]:
+        return tuple(self.shape)
+
+    @property
     def shape(self) -> Any:
         """The sizes of an item."""
         return Size(self.value.shape[1:])

@@ -14,7 +14,7 @@ from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.indexing import checked_indices
-from jitgrad.ops.library.shapes.shape import clone, some, take_slice
+from jitgrad.ops.library.shapes.shape import clone, own_view, some, take_slice
 from jitgrad.ops.library.sizes import EVERY, axis, flag, is_empty, product, require, require_equal, size_of, text
 
 __library__ = True
@@ -103,7 +103,7 @@ def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = Fa
     _require_order("kthvalue_cpu", input)
     place = apply("nth_place", input, n=k - 1, axis=a, spoiled=False)
     parts = apply("gather", input, place, axis=a), place
-    return kthvalue_result(*(parts if keepdim else [own(apply("squeeze", p, axis=a)) for p in parts]))
+    return kthvalue_result(*(parts if keepdim else [own_view("squeeze", p, axis=a) for p in parts]))
 
 
 def msort(input: AnyTensor[Tensor]) -> Tensor:
@@ -340,13 +340,13 @@ def _middle(name: str, input: Any, dim: Any, keepdim: bool, place: Callable[[Any
     if dim is EVERY:
         least = math.nan if input.dtype.is_inexact else int(dtypes.bounds(input.dtype)[0])
         flat = some(apply("reshape", input, shape=(product(input.shape),)), 0, least)
-        return own(apply("squeeze", apply("gather", flat, place(flat, 0), axis=0), axis=0))
+        return own_view("squeeze", apply("gather", flat, place(flat, 0), axis=0), axis=0)
     a = axis(dim, input.ndim)
     if input.ndim == 0:
         return result(clone(input), only_place(input))
     where = place(input, a)
     found = apply("gather", input, where, axis=a), where
-    return result(*(found if keepdim else [own(apply("squeeze", f, axis=a)) for f in found]))
+    return result(*(found if keepdim else [own_view("squeeze", f, axis=a) for f in found]))
 
 
 def _number_place(x: Any, a: int) -> Any:

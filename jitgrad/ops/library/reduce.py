@@ -16,7 +16,7 @@ from jitgrad.ops.library.core import (Fn, Number, apply, as_operand, bind, cast,
 from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
 from jitgrad.ops.library.shapes.join import cat
-from jitgrad.ops.library.shapes.shape import clone, take_slice
+from jitgrad.ops.library.shapes.shape import clone, own_view, take_slice
 from jitgrad.ops.library.sizes import (EVERY, axes, axis, flag, is_empty, maximum, one_axis, product, require,
                                        require_axes, static_int, static_number)
 
@@ -231,7 +231,7 @@ def _extreme(x: Any, name: str, dim: Any, keepdim: bool) -> tuple[Any, Any]:
     values = apply("gather", x, positions, axis=a)
     if keepdim:
         return values, positions
-    return own(apply("squeeze", values, axis=a)), own(apply("squeeze", positions, axis=a))
+    return own_view("squeeze", values, axis=a), own_view("squeeze", positions, axis=a)
 
 
 def _max(name: str, input: AnyTensor[Tensor], *args: Any, dim: int | None = None, keepdim: bool = False,

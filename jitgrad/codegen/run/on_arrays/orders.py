@@ -53,13 +53,18 @@ def _write(elem: str, f: Native, values: V, places: V, source: V, outer: V, n: V
     flip, blocks = _narrow(turned, kind), (n + (lanes - 1)).op("udiv", lanes)
     with f.each(outer) as o, f.each(inner) as r:
         start, found = o * n * inner + r, o * count * inner + r
-        nans, wanted = f.variable(f.number(0)), f.variable(first)
-        with f.each(n) as k:
-            key, is_nan = _key(f.load(source, start + k * inner, elem))
-            nans.value = nans.value + is_nan
-            f.store(key ^ flip, keys, k)
-        with f.when(spoiled.ne(0) & nans.value.ne(0)):
-            wanted.value = n - nans.value
+        whole, wanted = inner.eq(1).where(n & -lanes, 0), f.variable(first)
+        with f.each(whole.op("udiv", lanes)) as block:
+            x = f.read(elem, f.at(source, start + block * lanes, elem).name, lanes, BITS[kind] // 8)
+            f.write(_key(x) ^ flip.splat(lanes), f.at(keys, block * lanes, kind).name)
+        with f.each(n - whole) as k:
+            f.store(_key(f.load(source, start + (whole + k) * inner, elem)) ^ flip, keys, whole + k)
+        with f.when(spoiled.ne(0)):
+            numbers = f.variable(f.number(0))
+            with f.each(n) as k:
+                numbers.value = numbers.value + f.load(keys, k, kind).ne(_last(kind)).cast("zext", "i64")
+            with f.when(numbers.value < n):
+                wanted.value = numbers.value
         with f.each(blocks) as block:
             begin = block * lanes
             here = (n - begin < lanes).where(n - begin, lanes)
@@ -77,13 +82,17 @@ def _narrow(x: V, kind: str) -> V:
     return x if kind == "i64" else x.cast("trunc", kind)
 
 
-def _key(x: V) -> tuple[V, V]:
-    """An integer that is in order where x is, and 1 for NaN: the bits of negative numbers are so from behind."""
+def _last(kind: str) -> int:
+    """The largest key, that of NaN."""
+    return (1 << BITS[kind] - 1) - 1
+
+
+def _key(x: V) -> V:
+    """An integer that is in order where x is: the bits of negative numbers are so from behind."""
     if not x.is_float:
-        return x, x.code.const(0, "i64", 1)
-    is_nan, last = x.isnan(), BITS[SAME_SIZE_INT[x.elem]] - 1
+        return x
     bits = x.eq(0).where(0.0, x).bits()
-    return is_nan.where((1 << last) - 1, bits ^ bits.ashr(last).lshr(1)), is_nan.cast("zext", "i64")
+    return x.isnan().where(_last(bits.elem), bits ^ bits.ashr(BITS[bits.elem] - 1).lshr(1))
 
 
 def _ranks(f: Native, keys: V, n: V, begin: V, here: V, kind: str, lanes: int) -> V:

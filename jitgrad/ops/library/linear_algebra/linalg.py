@@ -5,14 +5,14 @@ from typing import Any
 
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
-from jitgrad.ops.backend import AnyTensor, Tensor, own
+from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import (Number, apply, as_operand, binary, cast, expand_to, number_type, require_tensor,
                                       result_dtype)
 from jitgrad.ops.library.elements.parts import conj_physical
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import identity, of_others, product_of, require_same_dtype
 from jitgrad.ops.library.linear_algebra.decompositions import inv
-from jitgrad.ops.library.shapes.shape import clone
+from jitgrad.ops.library.shapes.shape import clone, own_view
 from jitgrad.ops.library.sizes import axis, is_empty, product, require, require_equal, static_int, text
 
 __library__ = True
@@ -67,9 +67,9 @@ def _matmul(a: Any, b: Any) -> Any:
         require_equal(a.shape[-1], b.shape[0], lambda: f"size mismatch, got input ({a.shape[-2]}), mat "
                                                        f"({a.shape[-2]}x{a.shape[-1]}), vec ({b.shape[0]})")
         result = product_of(a, apply("unsqueeze", b, axis=1))
-        return own(apply("squeeze", result, axis=rank - 1))
+        return own_view("squeeze", result, axis=rank - 1)
     result = product_of(apply("unsqueeze", a, axis=0), b)
-    return own(apply("squeeze", result, axis=other - 2))
+    return own_view("squeeze", result, axis=other - 2)
 
 
 def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
@@ -87,7 +87,7 @@ def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
         raise NotImplementedError("\"dot\" not implemented for 'Bool'")
     n = input.shape[0]
     row, column = apply("reshape", input, shape=(1, n)), apply("reshape", tensor, shape=(n, 1))
-    return own(apply("reshape", product_of(row, column), shape=()))
+    return own_view("reshape", product_of(row, column), shape=())
 
 
 def vdot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dtypes import int64
+from jitgrad.ops import OPS
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own, select_number
 from jitgrad.ops.library.core import alias, apply, create, expand_to, require_tensor
 from jitgrad.ops.library.keywords import complete
@@ -289,6 +290,11 @@ def take_slice(input: Any, a: int, start: Any, length: Any, step: Any = 1) -> An
             length, input.shape[a]):
         return input
     return apply("slice", input, axis=a, start=start, length=length, step=step)
+
+
+def own_view(name: str, made: Any, **attrs: Any) -> Any:
+    """`own` of what the view op `name` shows of a tensor that a function has made itself, and that nobody else sees."""
+    return backend().own_view(OPS[name], made, attrs)
 
 
 def some(x: Any, axis: int, value: Any) -> Any:

@@ -16,7 +16,7 @@ from jitgrad.device import device
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.dtypes import dtype, from_numpy, int64
 from jitgrad.errors import TypeMismatch, UnsupportedCall
-from jitgrad.ops.backend import Batched
+from jitgrad.ops.backend import Batched, own_view
 from jitgrad.ops.batching.backend import ESCAPED, ITEM as NUMBER
 from jitgrad.ops.complex.pairs import makes_pair
 from jitgrad.ops.library.keywords import require_call
@@ -43,6 +43,7 @@ COMPLEX = builtins.complex
 
 class SymbolicBackend(complex.Conjugates):
     """See `ops.backend.Backend`."""
+    own_view = own_view
 
     def __init__(self, context: Context):
         self.context = context
