@@ -111,7 +111,7 @@ class _Bare(Scope):
     @overload
     def __new__(cls, function: Fn) -> Fn: ...  # type: ignore[misc]
     def __new__(cls, function: Any = None) -> Any:
-        return super().__new__(cls) if function is None else cls()(function)
+        return object.__new__(cls) if function is None else cls()(function)
 
     def __init__(self, function: None = None):
         self._before = []

@@ -152,7 +152,7 @@ def result_dtype(*operands: Any) -> dtype:
     d, category = None, 0
     for x in operands:  # the common case: tensors of one dtype, and numbers that it has
         if (kind := CATEGORIES.get(type(x), dtypes.COMPLEX)) < dtypes.COMPLEX or not isinstance(x, AnyTensor):
-            category = max(category, kind)
+            category = kind if kind > category else category
         elif x.ndim and (d is None or x.dtype is d):
             d = x.dtype
         else:

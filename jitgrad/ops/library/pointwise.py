@@ -372,7 +372,7 @@ def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = Non
           max: AnyTensor[Tensor] | Number | None = None) -> Tensor:
     """Elements below min become min, then those above max become max. RuntimeError without a bound."""
     x = require_tensor("clamp", input)
-    bounds = [b for b in (min, max) if b is not None]
+    bounds = (min, max) if min is not None and max is not None else tuple([b for b in (min, max) if b is not None])
     if not bounds:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     d = result_dtype(x, *bounds)

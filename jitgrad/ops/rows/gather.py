@@ -142,21 +142,22 @@ def along(xp: Any, i: Any, axis: int) -> tuple[Any, ...]:
 SOME = 1 << 8
 
 
-def _is_native(x: Any, i: Any) -> bool:
-    return type(x) is np.ndarray and (i.size >= SOME or has_cpu_kernels())
-
-
 def _gather(xp: Any, x: Any, i: Any, axis: int) -> Any:
-    taken = cpu_kernels().gathered(x, i, axis) if _is_native(x, i) else None
-    return xp.asarray(x[along(xp, i, axis)]) if taken is None else taken
+    if type(x) is np.ndarray and (i.size >= SOME or has_cpu_kernels()):
+        taken = cpu_kernels().gathered(x, i, axis)
+        if taken is not None:
+            return taken
+    return xp.asarray(x[along(xp, i, axis)])
 
 
 def _scatter(way: str, change: Callable[..., None]) -> Callable[..., Any]:
     def impl(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
-        y = cpu_kernels().scattered(x, i, src, axis, way) if _is_native(x, i) else None
-        if y is None:
-            y = x.copy()
-            change(xp, y, along(xp, i, axis), src)
+        if type(x) is np.ndarray and (i.size >= SOME or has_cpu_kernels()):
+            made = cpu_kernels().scattered(x, i, src, axis, way)
+            if made is not None:
+                return made
+        y = x.copy()
+        change(xp, y, along(xp, i, axis), src)
         return y
     return impl
 

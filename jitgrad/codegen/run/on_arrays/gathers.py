@@ -15,8 +15,8 @@ from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import V
 
 _INT64 = np.dtype(np.int64)
-#: bytes of elements that are moved as they are; by the type of NumPy's elements LLVM's of those that are added
-_SIZES = (1, 2, 4, 8)
+#: by bytes LLVM's type of elements that are moved as they are; by the type of NumPy's that of those that are added
+_MOVED = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 _ADDED = {np.dtype(d).char: elem for d, elem in (("f4", "float"), ("f8", "double"), ("i4", "i32"), ("i8", "i64"))}
 #: indices that are looked at together
 LANES = 16
@@ -48,10 +48,7 @@ def _loop(x: Any, i: Any, axis: int, way: str) -> Loop | None:
     if i.dtype is not _INT64 or len(shape) != len(sizes) or (
             shape != sizes and (shape[:axis] != sizes[:axis] or shape[axis + 1:] != sizes[axis + 1:])):
         return None
-    if way == "add":
-        elem = _ADDED.get(x.dtype.char)
-    else:
-        elem = f"i{8 * x.dtype.itemsize}" if x.dtype.itemsize in _SIZES else None
+    elem = _ADDED.get(x.dtype.char) if way == "add" else _MOVED.get(x.dtype.itemsize)
     return None if elem is None else _made(way, elem)
 
 

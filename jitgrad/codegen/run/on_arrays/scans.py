@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from jitgrad.codegen.run.on_arrays.loops import Loop, in_order, lines, loop, remembered
+from jitgrad.eager.arrays.arrays import MANY
 from jitgrad.eager.arrays.blocks import empty
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import BITS, V
 
 #: by the type of NumPy's elements: LLVM's types of an element and of what is carried from one to the next
-_ELEMENTS = {np.dtype(d).char: kinds for d, *kinds in (
+_ELEMENTS: dict[str, list[str]] = {np.dtype(d).char: kinds for d, *kinds in (
     ("f4", "float", "double"), ("f8", "double", "double"), ("i8", "i64", "i64"))}
 #: how many rows, or lanes, are worked on at a time, as a power of two
 ROWS, LANES = 2, 4
@@ -25,17 +26,15 @@ ROWS, LANES = 2, 4
 
 def scanned(name: str, x: Any, axis: int) -> Any:
     """`name` ("cumsum" or "cumprod") of x along an axis; an axis that x has in reverse is the result's in reverse."""
-    elements = _ELEMENTS.get(x.dtype.char)
-    if elements is None or not x.size:
-        return None
-    run = _loop(name, *elements)
+    d, size = x.dtype, x.size
+    run = _loop(name, d.char) if size and d.char in _ELEMENTS else None
     if run is None:
         return None
     turned = None
     if x.strides[axis] < 0:
         turned = (slice(None),) * axis + (slice(None, None, -1),)
         x = x[turned]
-    result = empty(x.shape, x.dtype)
+    result = (empty if size >= MANY else np.empty)(x.shape, d)
     outer, n, inner = lines(x.shape, axis)
     first, step = (0, 1) if turned is None else (n - 1, -1)
     run(result, in_order(x), outer, n, inner, first, step)
@@ -43,7 +42,8 @@ def scanned(name: str, x: Any, axis: int) -> Any:
 
 
 @remembered
-def _loop(name: str, elem: str, carried: str) -> Loop:
+def _loop(name: str, char: str) -> Loop:
+    elem, carried = _ELEMENTS[char]
     return loop(partial(_write, name, elem, carried), 7, "scans", name, elem)
 
 

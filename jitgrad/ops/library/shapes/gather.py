@@ -52,7 +52,7 @@ def gather(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], *, spar
     rank = index.ndim
     if (rank or 1) != (input.ndim or 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
-    x, i = _at_least_vector(input), _at_least_vector(index)
+    x, i = (input, index) if rank and input.ndim else (_at_least_vector(input), _at_least_vector(index))
     taken = apply("gather", x, checked_indices(i, x._sizes[a], a, negative=False, error=RuntimeError), axis=a)
     return taken if rank else own(apply("reshape", taken, shape=()))
 
