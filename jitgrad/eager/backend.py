@@ -161,7 +161,7 @@ class EagerBackend:
         array = indices._data
         if type(array) is not np.ndarray or array.dtype is not _INT64 or not array.size:
             return False
-        if has_cpu_kernels() and array.flags.carray:
+        if (array.size >= FEW or has_cpu_kernels()) and array.flags.carray:
             found = cpu_kernels().within(array, n)
             if found is not None:
                 return found  # type: ignore[no-any-return]

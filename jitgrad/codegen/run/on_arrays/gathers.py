@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.codegen.run.on_arrays.loops import Loop, in_order, lines, loop, remembered
+from jitgrad.codegen.run.on_arrays.loops import IN_ORDER, Loop, in_order, lines, loop, remembered
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import V
 
@@ -27,9 +27,12 @@ def gathered(x: Any, i: Any, axis: int) -> Any:
     run = _loop(x, i, axis, "take")
     if run is None:
         return None
-    result = np.empty(i.shape, x.dtype)
-    outer, m, inner = lines(i.shape, axis)
-    return None if run(result, in_order(x), in_order(i), outer, x.shape[axis], m, inner) else result
+    if x.flags.num & i.flags.num & IN_ORDER != IN_ORDER:
+        x, i = in_order(x), in_order(i)
+    shape = i.shape
+    result = np.empty(shape, x.dtype)
+    outer, m, inner = lines(shape, axis)
+    return None if run(result, x, i, outer, x.shape[axis], m, inner) else result
 
 
 def scattered(x: Any, i: Any, y: Any, axis: int, way: str) -> Any:
