@@ -17,7 +17,7 @@ from jitgrad.eager.autograd.node import next_number
 from jitgrad.eager.construct import lift, new_tensor, wrap
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import OPS
-from jitgrad.ops.backend import Batched, set_default
+from jitgrad.ops.backend import set_default
 from jitgrad.ops.opdef import OpDef
 
 _INT64 = np.dtype(np.int64)
@@ -156,7 +156,7 @@ class EagerBackend:
     @staticmethod
     def in_range(indices: Tensor, n: int) -> bool:
         """One look at those in the CPU's memory: negative ones are the largest of unsigned numbers."""
-        if isinstance(indices, Batched):
+        if type(indices) is not Tensor:
             return False
         array = indices._data
         if type(array) is not np.ndarray or array.dtype is not _INT64 or not array.size:

@@ -66,6 +66,10 @@ class Tensor(Memory, TensorBase["Tensor"]):
         return sizes
 
     @property
+    def _is_empty(self) -> bool:
+        return self._data.size == 0
+
+    @property
     def ndim(self) -> int:
         """The number of axes."""
         return self._data.ndim

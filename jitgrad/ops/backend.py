@@ -42,6 +42,11 @@ class AnyTensor(Generic[Tensor]):
         """The sizes as a plain tuple: in front of a shape's items there is Python."""
         return tuple(self.shape)
 
+    @property
+    def _is_empty(self) -> bool:
+        """Whether it is known that there are no elements."""
+        return 0 in [n for n in self._sizes if isinstance(n, int)]
+
 
 class Batched:
     """Mark of tensors that are one item of a batch, as `func.vmap` shows them to its function.

@@ -27,6 +27,10 @@ class Item(Batched):
         return tuple(self.shape)
 
     @property
+    def _is_empty(self) -> bool:
+        return 0 in [n for n in self._sizes if isinstance(n, int)]
+
+    @property
     def shape(self) -> Any:
         """The sizes of an item."""
         return Size(self.value.shape[1:])

@@ -29,7 +29,7 @@ def _index(fn: str, index: Any) -> Any:
 
 def _chosen(fn: str, index: Any) -> tuple[Any, bool]:
     """An index of elements, and whether it is known to have none: then it may have any dtype."""
-    empty = is_empty(require_tensor(fn, index, "index", 3)._sizes)
+    empty = require_tensor(fn, index, "index", 3)._is_empty
     return cast(index, int64) if empty else _index(fn, index), empty
 
 
