@@ -146,3 +146,18 @@ def test_detach_row():
         y.add_(1)
         assert base._version == 1
         assert base.reshape(-1).tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("needs", [False, True])
+def test_what_a_function_has_made_is_its_result_without_a_view(needs):
+    """`own_view`: whether something is recorded or not, in inference mode too."""
+    x = jt.from_numpy(np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)).requires_grad_(needs)
+    values, places = x.median(1)
+    for y in (values, places, x @ x.detach()[0], x.kthvalue(2, 0)[0]):
+        assert y._base is None
+        assert y.ndim == 1
+        assert y.requires_grad == (needs and y is not places)
+        y.detach().add_(1)
+    np.testing.assert_allclose(values.detach().numpy() - 1, np.median(x.detach().numpy(), 1), rtol=1e-5, atol=1e-6)
+    with jt.inference_mode():
+        assert x.median(1)[1].is_inference()
