@@ -16,13 +16,14 @@ from tests.fuzz import compare
 
 SECONDS = 10.0  # of processor time, compilers included, in which a program's calls must be done
 PATIENCE = 90.0  # after which one is ended, whatever it waits for
-THOROUGH = 5  # of so many programs one is compiled as users' are, the others without LLVM's optimisations
+THOROUGH = 5  # of so many programs one is compiled as users' are, the others quickly: neither optimised nor collected
 
 
 def _work(seed: int, modes: tuple[str, ...], out: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that reports
     gc.freeze()  # what was there before is neither searched nor copied
     if seed % THOROUGH:
+        gc.disable()  # the process ends before its garbage would matter
         llvm = engine._llvm()
         llvm.machine = llvm.quick_machine
     report = compare.check_program(seed, modes)
