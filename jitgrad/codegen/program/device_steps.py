@@ -1,6 +1,5 @@
 """Steps of a device's program: launches of several kernels at once, regions that one kernel runs, what is in them."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from jitgrad.codegen.program.kernel import Kernel
@@ -81,5 +80,5 @@ class ResidentStep(Step):
     settled: Point | None = None
 
     @property
-    def uses(self) -> Iterator[Use]:
+    def uses(self) -> list[Use]:
         return uses_in(self.conditions, self.counters, self.values, self.buffers, self.exits, self.told)

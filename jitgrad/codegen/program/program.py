@@ -4,7 +4,6 @@ A `Program` is one function. Its memory is a set of `Buffer`s; a `Ref` is a stri
 order; branches and loops hold nested lists of steps. Numbers stay `ir.Value`s: a backend keeps them in registers.
 """
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 from jitgrad.classes import dataclass
@@ -36,7 +35,7 @@ class TensorOutput:
     flags: tuple[Value, ...] = ()
 
     @property
-    def uses(self) -> Iterator[Use]:
+    def uses(self) -> list[Use]:
         return uses_in(self.ref, self.shape, self.flags)
 
 
@@ -48,7 +47,7 @@ class NumberOutput:
     parts: tuple[Value, ...]
 
     @property
-    def uses(self) -> Iterator[Use]:
+    def uses(self) -> list[Use]:
         return uses_in(self.parts)
 
 

@@ -78,18 +78,20 @@ class Step:
     WRITES: ClassVar[tuple[str, ...]] = ()
     #: the fields that are lists of steps
     BLOCKS: ClassVar[tuple[str, ...]] = ()
+    #: all others
+    NAMED: ClassVar[tuple[str, ...]]
     #: what runs only where it leaves the program, and what is stored there
     before: Sequence[Any] = ()
     leaving: Leaving | None = None
 
     def __init_subclass__(cls) -> None:
         dataclass(eq=False, repr=False)(cls)
+        cls.NAMED = tuple([f for f in cls.__match_args__ if f not in (*cls.SETS, *cls.MOVES, *cls.BLOCKS)])
 
     @property
-    def uses(self) -> Iterator[Use]:
+    def uses(self) -> list[Use]:
         """What it reads."""
-        apart = (*self.SETS, *self.MOVES, *self.BLOCKS)
-        return uses_in([getattr(self, name) for name in self.__match_args__ if name not in apart],
+        return uses_in([getattr(self, name) for name in self.NAMED],
                        [source for name in self.MOVES for _, *source in getattr(self, name)])
 
     @property
@@ -121,9 +123,9 @@ class Step:
         return 0
 
     @property
-    def named(self) -> Iterator[Buffer]:
+    def named(self) -> list[Buffer]:
         """The buffers that it names."""
-        return (m for m in (*self.uses, *self.sets) if isinstance(m, Buffer))
+        return [m for m in (*self.uses, *self.sets) if isinstance(m, Buffer)]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -188,28 +190,31 @@ def in_order(size: Dim) -> list[Symbol]:
     return sorted(symbols(size), key=lambda s: s.number)
 
 
-def uses_in(*parts: object) -> Iterator[Use]:
+def uses_in(*parts: object) -> list[Use]:
     """What is named in parts of steps and outputs: values, windows, sizes, tuples of these."""
-    for part in parts:
+    found: list[Use] = []
+    pending: list[object] = [*reversed(parts)]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, int):  # most sizes
+            continue
         if isinstance(part, (Value, Buffer, Symbol)):
-            yield part
-        elif isinstance(part, Dim):
-            yield from in_order(part)
-        elif isinstance(part, Ref):
-            yield part.buffer
-            yield from uses_in(part.offset, part.dims, part.strides)
-        elif isinstance(part, Column):
-            yield from uses_in(part.dims)
+            found.append(part)
         elif isinstance(part, (tuple, list)):
-            yield from uses_in(*part)
+            pending += reversed(part)
+        elif isinstance(part, Ref):
+            found.append(part.buffer)
+            pending += part.strides, part.dims, part.offset
+        elif isinstance(part, Dim):
+            found += in_order(part)
+        elif isinstance(part, Column):
+            pending.append(part.dims)
+    return found
 
 
-def node_uses(node: Node) -> Iterator[Use]:
+def node_uses(node: Node) -> list[Use]:
     """What a node on numbers reads: its inputs, and sizes."""
-    yield from node.inputs
-    for attr in node.attrs.values():
-        if isinstance(attr, Dim):
-            yield from in_order(attr)
+    return [*node.inputs, *[s for a in node.attrs.values() if isinstance(a, Dim) for s in in_order(a)]]
 
 
 def all_uses(step: Step) -> Iterator[Use]:

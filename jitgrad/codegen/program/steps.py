@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Literal
 
@@ -212,7 +212,7 @@ class ScalarStep(Step):
     args: tuple[Value, ...]
 
     @property
-    def uses(self) -> Iterator[Use]:
+    def uses(self) -> list[Use]:
         return node_uses(self.node)
 
     @property
@@ -251,7 +251,7 @@ class NumberStep(Step):
     leaving: Leaving | None = None
 
     @property
-    def uses(self) -> Iterator[Use]:
+    def uses(self) -> list[Use]:
         return node_uses(self.node)
 
     @property
