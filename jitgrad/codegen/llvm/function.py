@@ -132,6 +132,7 @@ class _Part:
             piece.lines, piece.quick, piece.again, symbol, around)
         self.given = ""                         # what it is called with
         self.names: dict[str, None] = {}        # what it uses, also to call a good part
+        self.own: set[str] = set()              # the same without what it only passes on
         self.targets: dict[str, None] = {}      # labels that it branches to
         self.away: list[str] = []               # labels outside for which it returns numbers
         self.returns = False                    # whether it returns what the function around is to return
@@ -205,6 +206,7 @@ class Parts:
         for label in targets:
             del names[f"%{label}"]
         part.names.update(names)
+        part.own.update(names)
         self.homes.update(dict.fromkeys(_DEFINED.findall(text), part))
         self.labels.update(dict.fromkeys(_LABELS.findall(text), part))
         part.returns = part.returns or "  ret " in text
@@ -212,8 +214,9 @@ class Parts:
     def _place(self, name: str, users: list[_Part]) -> None:
         """Where a variable is: in the only part that uses it, if it runs once, or in the frame."""
         kind = self.kinds[name]
-        if len(users) == 1 and not users[0].again:
-            users[0].head.append(f"  {name} = alloca {kind}")
+        own = [part for part in users if name in part.own]
+        if len(own) == 1 and not own[0].again:
+            own[0].head.append(f"  {name} = alloca {kind}")
             return
         place = f"  {name} = getelementptr i64, ptr %frame, i64 {self.words}"
         for part in users:
@@ -259,23 +262,23 @@ class Parts:
         part.symbol = self.define(part.symbol, part.given, text, True)
 
     def _good(self, part: _Part) -> None:
-        """Copies of its variables, which LLVM can keep in registers, and names by the order in which they occur."""
+        """Copies of its variables, which LLVM can keep in registers, copied back in one place. Names by the order in
+        which they occur.
+        """
         takes = [n for n in part.names if self.homes.get(n) is not part and f"  {n} = alloca {self.kinds.get(n)}"
                  not in part.head]
         copied = {n: self.kinds[n] for n in takes if not self.kinds.get(n, "[").startswith("[")}
-        numbers = itertools.count()
-
-        def leave(result: str) -> Iterator[str]:
-            k = next(numbers)
-            for name, kind in copied.items():
-                yield f"  {name}.is{k} = load {kind}, ptr {name}"
-                yield f"  store {kind} {name}.is{k}, ptr {name}.at"
-            yield f"  ret i64 {result}"
-
-        head = [*part.head, *[f"  {name} = alloca {kind}" for name, kind in copied.items()]]
+        head = [*part.head, *[f"  {name} = alloca {kind}" for name, kind in copied.items()], "  %as.left = alloca i64"]
+        back = ["left:"]
         for name, kind in copied.items():
             head += [f"  {name}.was = load {kind}, ptr {name}.at", f"  store {kind} {name}.was, ptr {name}"]
-        body = [*self._body(part, leave), *leave("0"), *self._leaving(part, leave)]
+            back += [f"  {name}.is = load {kind}, ptr {name}", f"  store {kind} {name}.is, ptr {name}.at"]
+        back += ["  %left.as = load i64, ptr %as.left", *_returned("%left.as")]
+
+        def leave(result: str) -> list[str]:
+            return [f"  store i64 {result}, ptr %as.left", "  br label %left"]
+
+        body = [*self._body(part, leave), *leave("0"), *self._leaving(part, leave), *back]
         between = _TOKENS.split("\n".join([*head, "  br label %body", "body:", *body]))
         used = between[1::2]
         names: dict[str, str] = {}

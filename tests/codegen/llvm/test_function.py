@@ -81,6 +81,20 @@ def test_a_loop_keeps_its_variables_in_registers_and_has_names_of_its_own():
     assert "alloca i64" in text
 
 
+def test_a_loop_copies_back_in_one_place_and_has_variables_that_it_shares_with_nobody_to_itself():
+    lines = ["  store i64 1, ptr %var0", "head:", "  %k = load i64, ptr %var0", "  store i64 %k, ptr %var1",
+             "  %m = load i64, ptr %var1", "  store i64 %m, ptr %var0", "  br i1 %c, label %more, label %exit1",
+             "more:", "  br i1 %c, label %head, label %exit2",
+             "exit1:", "  %r = load i64, ptr %var0", "  ret i64 %r", "exit2:", "  ret i64 2"]
+    variables = ["  %var0 = alloca i64", "  %var1 = alloca i64"]
+    main, parts = split(lines, variables, [(1, 9, False)], dict.fromkeys(["%k", "%m", "%r"], "i64") | {"%c": "i1"})
+    ((parameters, text),) = parts.values()
+    assert parameters.count("ptr ") == 1
+    assert not any("%var1" in line for line in main)
+    assert text.count("ret i64") == 1
+    assert text.count("load i64, ptr") == 5  # two of the loop's, in and out, and what is returned
+
+
 # --- whole programs ---
 
 
