@@ -33,6 +33,8 @@ NAMES_HEAD = """\
 """
 #: functions of numbers or tensors in one form, of which only those of numbers refuse an `out` of another dtype
 BOUNDED = {"clamp", "clamp_max", "clamp_min", "clip"}
+#: functions of complex results that are cast to any complex `out`
+CAST = {"eig", "eigvals"}
 #: methods that take a number too where stub files have a tensor alone
 NUMBERS = {"copy_"}
 #: what other libraries read the parameters of, not people
@@ -52,7 +54,8 @@ TYPES = {"Tensor": "T", "number": "n", "int": "i", "float": "f", "bool": "b", "s
 HEAD = """\
 # How PyTorch {version}'s functions are called: parameters by name, `=` behind one that may be left out, `*` before
 # those that are given by name only, `|` between forms. `def`: in Python there, where it takes none of NumPy's names.
-# `out!=`: only of the result's dtype; `out?=`: so where no other operand is a tensor. Behind `:` the types that a
+# `out!=`: only of the result's dtype; `out?=`: so where no other operand is a tensor; `^`: which is asked before an
+# axis is looked at; `~`: where the axis is named before an operand that requires grad. Behind `:` the types that a
 # parameter takes, as letters of `kinds.WORDS`; any where there are none.
 # Written by `python -m tools.torch_signatures`; read by `jitgrad/ops/library/calls/forms.py`.
 """
@@ -81,7 +84,9 @@ def of_definition(node: ast.FunctionDef) -> str:
     positional = [*a.posonlyargs, *a.args]
     optional = len(positional) - len(a.defaults)
     for i, p in enumerate(positional):
-        parts.append(stated(p.arg, letters_of(p.annotation), i >= optional))
+        default = a.defaults[i - optional] if i >= optional else None
+        none = "o" if isinstance(default, ast.Tuple) and not default.elts else ""  # no axes, which None stands for
+        parts.append(stated(p.arg, "".join(dict.fromkeys(letters_of(p.annotation) + none)), default is not None))
     if a.vararg is not None or a.kwonlyargs:
         parts.append("*" + (a.vararg.arg if a.vararg is not None else ""))
     parts += [stated(p.arg, letters_of(p.annotation), default is not None or p.arg == "generator")  # which has one
@@ -247,7 +252,7 @@ def _generated(torch: Any, schema: Any) -> bool:
 
 
 def with_exact_outs(lines: list[str]) -> Iterator[str]:
-    """The lines of the table, which is written, with `out!=` in forms that refuse an `out` of another dtype."""
+    """The lines of the table, which is written, with the marks of forms whose `out` is asked for more."""
     generator = importlib.import_module("tests.calls.generator")
     torch = importlib.import_module("torch")
     space = ""
@@ -265,13 +270,35 @@ def with_exact_outs(lines: list[str]) -> Iterator[str]:
             found = [generator.evaluate(c, torch) for c in tried]
             if not found:
                 untried.append(i)
-            elif all(isinstance(x, RuntimeError) for x in found):
+            elif name not in CAST and all(isinstance(x, RuntimeError) for x in found):
                 parts[i] = re.sub(r"\bout(:\w+)?=", r"out\1!=", parts[i])
         for i in untried if any(re.search(r"\bout(:\w+)?!=", p) for p in parts) else ():
             parts[i] = re.sub(r"\bout(:\w+)?=", r"out\1!=", parts[i])
         if name in BOUNDED:
             parts = [re.sub(r"\bout(:\w+)?!?=", r"out\1?=", part) for part in parts]
+        parts = [re.sub(r"\b(out[^,]*)=", rf"\1{_beside_axes(generator, torch, space, name, form)}=", part)
+                 for part, form in zip(parts, generator.forms(space, name), strict=True)]
         yield f"{line.partition('(')[0]}({' | '.join(parts)})"
+
+
+def _beside_axes(generator: Any, torch: Any, space: str, name: str, form: Any) -> str:
+    """The marks that say which fault of an `out` is named before an axis that there is not, and which after it."""
+    found = [c.text for c in generator.calls(space, name, [form]) if re.search(r"\bdim=", c.text) and not c.out]
+    call = found[0] if found else ""
+    good, marks = generator.evaluate(generator.Call(call), torch), set()
+    for axis in ("99", "(0, 99)") if call else ():
+        bad = re.sub(r"\bdim=(\(.*?\)|[^,)]*)", f"dim={axis}", call)
+        for kind in generator.OUTS:
+            out = generator.made(torch.ones(()) if isinstance(good, Exception) else good, kind, torch)
+            tensors = generator.fresh(torch)
+            for x in tensors.values() if kind == "same" else ():
+                x.requires_grad_(x.dtype.is_floating_point)
+            error = generator.evaluate(generator.Call(f"{bad[:-1]}, out=out)"), torch, tensors | {"out": out})
+            if kind == "same" and isinstance(error, IndexError):
+                marks.add("~")
+            elif kind in ("double", "long") and isinstance(error, RuntimeError):
+                marks.add("^")
+    return "".join(sorted(marks))
 
 
 def kind_of(owner: Any, name: str) -> str:

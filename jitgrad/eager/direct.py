@@ -244,9 +244,10 @@ def _fill(target: Array, value: Any) -> None:
 
 
 def _copy(target: Array, src: Any, non_blocking: bool = False) -> None:
-    if not target.flags.writeable:
+    source = _array(src, target)
+    if not target.flags.writeable or source.ndim > target.ndim:  # of which NumPy drops leading axes of size one
         raise _Declined
-    np.copyto(target, _array(src, target), casting="no")
+    np.copyto(target, source, casting="no")
 
 
 def _unary(ufunc: Any) -> Callable[..., Any]:

@@ -87,6 +87,9 @@ def reshape(C: Checker, x: Any, *, shape: Shape) -> None:
 
 def expand(C: Checker, x: Any, *, shape: Shape) -> None:
     lead = len(shape) - x.ndim
+    if lead < 0:
+        raise RuntimeError(f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the "
+                           f"number of dimensions in the tensor ({x.ndim})")
     for axis, size in enumerate(x.shape, lead):
         if size not in (1, shape[axis]):
             C.fits(size, shape[axis], lambda size=size, axis=axis: (  # type: ignore[misc]

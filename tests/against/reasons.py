@@ -24,6 +24,7 @@ RAISED_THERE = {
     r"derivative for '?[\w:]+'? is not implemented|the derivative for|^backward: .*with a bool tensor is not supported|"
     r"^backward: .*on a bool tensor is not supported": "there is no derivative in PyTorch",
     r"^backward: .*Tensor must have a last dimension with stride 1": "PyTorch's gradient of a view is one of parts",
+    r"sort\(\): functions with out=": "PyTorch's argsort is a part of its sort, which has a derivative",
     r"is not differentiable with respect to argument": "no derivative by weights and targets in PyTorch",
     r"does not support automatic differentiation for outputs with complex": "no complex derivative in PyTorch",
     r"has been modified by an inplace operation|saved tensor that has been detached in-place":
@@ -85,6 +86,8 @@ BOTH = {
         "vectors of nothing",
     ("Dimension out of range", r"running_mean should contain 0 elements"): "PyTorch reads a size that is not there",
     ("must be a 3D tensor", "Dimension out of range"): "PyTorch reads a size that is not there",
+    ("size mismatch, got input", "Dimension specified as 0 but tensor has no"):
+        "PyTorch reads a size that is not there",
     ("log_softmax_lastdim_kernel_impl", "Expected input batch_size|expected target dtype to be Long or Byte"):
         "types are checked where there is nothing to compute",
     ('"batch_norm_cpu" not implemented for', r"mean\(\): could not infer output dtype"):
@@ -99,6 +102,9 @@ BOTH = {
     ("LOBPCG algorithm is not applicable", "cannot be raised to a negative power"): "two faults in one call",
     ("nonzero.* must be tuple of Tensors", "does not support the out kwarg"): "two faults in one call",
     ("Expected out tensor to have dtype", "argument 'dim' must be tuple of ints"): "two faults in one call",
+    ("functions with out=", "not implemented for"): "PyTorch asks so only of functions with a derivative of their own",
+    ("result type Complex", r'"\w+_cpu" not implemented for'): "PyTorch looks for the kernel of a part first",
+    ("tuple index out of range", r"stride\(-1\) must be 1 to view \w+ as"): "strides of what has no elements",
     ("not implemented for", "Mismatch of parameter numbers"): "two faults in one call",
     ("Dimension out of range", "contracted dimensions need to match"): "two faults in one call",
     ("amin_cpu. not implemented for 'Complex", "aminmax not implemented for Complex"): "PyTorch has two errors for it",
@@ -126,6 +132,7 @@ SEEN = {
     ("gradient",
      r"\.(select|narrow|expand\w*|diagonal|\w*split|chunk|unbind|\w*slice|as_strided)\(.*\n(?s:.*)as_strided\("):
         "PyTorch gives nothing to memory that the operand of as_strided does not show",
+    ("history", r"norm\(.*(inf|1)"): "PyTorch makes the largest of no sums of zeros, without history",
     ("history", r"(trapz|trapezoid)\("): "PyTorch makes the integral over nothing of zeros, without history",
     ("values", r"(unfold|as_strided)\((?s:.*)_\("):
         "writes to windows that overlap: PyTorch's come in an order, or are lost",
@@ -159,8 +166,6 @@ SEEN = {
 LOST_THERE = {
     ("gradient", r"\.prod\("): "PyTorch divides the product, which may be infinite, by its factors",
     ("gradient", r"nanmean\("): "PyTorch divides by how many are not NaN, which may be none",
-    ("values", r"complex(?s:.*)( [-+]=? |(add|sub)_?\(.*)float\('(inf|nan)'\)"):
-        "PyTorch multiplies the number by one first, as complex ones",
     ("gradient", r"(index|scatter)_reduce_?\(.*'prod'"):
         "PyTorch divides the product, which may be infinite, by its factors",
     ("gradient", r"cumprod\("): "infinite products beside zeros, which PyTorch multiplies by zero",
@@ -170,6 +175,10 @@ LOST_THERE = {
     ("values", r"(var|std)_mean\("): "deviations from infinite means, where PyTorch has NaN",
     ("values", r"\b(i0|i1|bessel_\w+|modified_bessel_\w+)_?\("): "limits at infinity, where PyTorch has NaN",
 }
+
+#: likewise, where the complex number that is NaN in PyTorch's answer has a part in ours that is infinite or NaN
+TIMES_ONE = {(word, "complex"): "PyTorch multiplies what it adds by one, as complex numbers" for word in
+             ("values", "gradient")}
 
 #: likewise in ours, and none in PyTorch's
 LOST_HERE = {
@@ -195,6 +204,9 @@ SINGLE = {("gradient", r"hardsigmoid"): "PyTorch has a sixth in float32"}
 
 #: how a line is said so that PyTorch computes what it means: where its answer to the program then is ours, that is why
 OTHERWISE = [
+    (r"padding='same'", "padding=0", "PyTorch asks for the type of the bias only without padding='same'"),
+    (r"\bcross_entropy\((\w+), (\w+)", r"cross_entropy(\1, \2.long()",
+     "PyTorch smooths classes of uint8 without weights"),
     (r"\b(kron)\((\w+), (\w+)\)", r"\1(\2.contiguous(), \3.contiguous())",
      "PyTorch's kron of what is not in row order is not either, so that a reshape of it copies"),
     (r"\b((?:std|var)(?:_mean)?\(.*?)(?:\(\)|\[\])", r"\1None",
@@ -236,6 +248,8 @@ def reason(case: Case, found: str, ours: Answer, theirs: Answer) -> str:
     pairs = _pairs(ours, theirs)
     told = {**SEEN, **(NONE_OF_ZEROS if _none_of_zeros(ours, theirs) else {})}
     for table, same in ((LOST_THERE, lambda p, q: np.isnan(q) | np.isclose(p, q, 2e-2, 2e-2)),
+                        (TIMES_ONE, lambda p, q: np.isclose(p, q, 2e-2, 2e-2, equal_nan=True) | (
+                            np.isnan(q) & ~np.isfinite(p).all(-1, keepdims=True))),
                         (LOST_HERE, lambda p, q: np.isnan(p) | np.isclose(p, q, 2e-2, 2e-2)),
                         (LOST, lambda p, q: np.isnan(p) | np.isnan(q) | np.isclose(p, q, 2e-2, 2e-2)),
                         (SIGNS, lambda p, q: np.isclose(abs(p), abs(q), equal_nan=True) & ((p == q) | ~np.isfinite(p))),

@@ -113,7 +113,7 @@ def evaluate(call: Call, module: Any, tensors: dict[str, Any] | None = None) -> 
             result = eval(call.text, scope)
             if not call.out:
                 return result
-            out = _made(result, call.out, module)
+            out = made(result, call.out, module)
             scope["out"] = out
             given = eval(call.text[:-1] + ", out=out)", scope)
             return (given is out if not isinstance(given, tuple) else all(
@@ -161,9 +161,10 @@ def differs(call: Call, module: Any) -> bool:
     return wanted is not None and all(hasattr(r, "detach") and not str(r.dtype).endswith(wanted) for r in results)
 
 
-def _made(result: Any, kind: str, module: Any) -> Any:
+def made(result: Any, kind: str, module: Any) -> Any:
+    """An `out` of a kind for a result."""
     if isinstance(result, (tuple, list)):
-        return tuple(_made(r, kind, module) for r in result)
+        return tuple(made(r, kind, module) for r in result)
     dtype = getattr(module, OUTS[kind] or str(result.dtype).rpartition(".")[2])
     return module.zeros((0,) if kind == "empty" else tuple(result.shape), dtype=dtype)
 

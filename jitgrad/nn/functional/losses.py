@@ -188,6 +188,8 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     input, target = _widen(input), _widen(target)
     axis = 0 if input.dim() == 1 else 1
     soft = _classes.require_target(input, target)
+    if soft:
+        _classes.require_class_weights(weight, input)
     logp = _reduce.log_softmax(input, axis)
     if soft:
         return _soft_cross_entropy(logp, target, weight, reduction, label_smoothing, axis)
@@ -219,7 +221,6 @@ def _smoothing(logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index
 
 def _soft_cross_entropy(logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: Number,
                         axis: int) -> Tensor:
-    _classes.require_class_weights(weight, logp)
     n = logp.shape[axis]
     smoothed = target * (1.0 - label_smoothing) + label_smoothing / n
     terms = logp * smoothed
@@ -260,11 +261,13 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     _classes.require_same_size(input, target)
     input, target = _widen(input), _widen(target)
     logp, result = _activation.logsigmoid(input), _classes.into(target, input)
-    if pos_weight is None:
-        loss = ((1 - target) * input - logp).to(result)
-    else:
-        loss = ((1 - target) * input - (1 + (pos_weight - 1) * target) * logp).to(result)
-    return reduced(loss if weight is None else loss * weight, reduction)
+    if pos_weight is not None:
+        factors = 1 + (pos_weight - 1) * target
+        logp = (factors * logp).to(_classes.into(logp, factors))
+    loss = ((1 - target) * input - logp).to(result)
+    if weight is not None:
+        loss = (loss * weight).to(_classes.into(loss, weight))
+    return reduced(loss, reduction)
 
 
 @composite

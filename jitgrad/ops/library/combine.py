@@ -11,8 +11,8 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, cast, converted
                                       require_broadcast, require_tensor, result_dtype)
 from jitgrad.ops.library.elements.parts import complex, conj_physical, imag, real
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.linear_algebra._checks import require_same_dtype
-from jitgrad.ops.library.linear_algebra.linalg import added, bmm
+from jitgrad.ops.library.linear_algebra._checks import added, require_same_dtype
+from jitgrad.ops.library.linear_algebra.linalg import bmm
 from jitgrad.ops.library.order import to_end
 from jitgrad.ops.library.pointwise import clamp
 from jitgrad.ops.library.reduce import sum
@@ -135,10 +135,11 @@ def diagonal_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], offset: i
 def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
             alpha: Number = 1) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2). RuntimeError where their dtypes differ."""
+    input = expand_to(lower(input), (*batch1.shape[:2], *batch2.shape[2:]))
     if mode.low is None and batch1.dtype is input.dtype is bool_:
         batch2 = cast(batch2, bool_)  # torch looks for a kernel before it looks at its dtype
     require_same_dtype(batch1, batch2, input)
-    return added(lower(input), beta, bmm(batch1, batch2), alpha)
+    return added(input, beta, bmm(batch1, batch2), alpha)
 
 
 def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
@@ -147,10 +148,11 @@ def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTenso
     for batch in (batch1, batch2):
         if batch.ndim < 3:
             axis(2, batch.ndim)  # torch's IndexError
-    if mode.low is None and batch1.dtype is batch2.dtype is bool_ is not input.dtype:
-        raise RuntimeError(f"self and mat2 must have the same dtype, but got {input.dtype.word} and Bool")
+    input = expand_to(lower(input), (batch1.shape[1], batch2.shape[2]))
+    if bool_ in (batch1.dtype, batch2.dtype):
+        require_same_dtype(batch1, batch2, input)  # before torch looks for a kernel
     total: Any = apply("sum", bmm(batch1, batch2), axes=(0,), keepdim=False)
-    return added(expand_to(lower(input), tuple(total.shape)), beta, total, alpha)
+    return added(input, beta, total, alpha)
 
 
 def trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:

@@ -13,7 +13,7 @@ from jitgrad.ops.library.core import (OPERAND, Number, apply, as_operand, conver
 from jitgrad.ops.library.elements.filling import repeatable
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
-from jitgrad.ops.library.sizes import axis, is_one, product, text
+from jitgrad.ops.library.sizes import axis, product, text
 
 __library__ = True
 
@@ -181,8 +181,6 @@ def copy_(input: AnyTensor[Tensor], src: AnyTensor[Tensor], non_blocking: bool =
         number: Any = src.real if isinstance(src, complex) and not input.dtype.is_complex else src
         src = as_operand(number, _OF_NUMBERS[number_type(number)])
     value = converted(require_tensor("copy_", src, "src", 1), input.dtype)
-    while value.ndim > input.ndim and is_one(value.shape[0]):
-        value = apply("squeeze", value, axis=0)
     if value.ndim > input.ndim:
         raise RuntimeError(f"output with shape {text(input.shape)} doesn't match the broadcast shape "
                            f"{text(value.shape)}")

@@ -430,7 +430,7 @@ def inplace(fn: Fn, apart: bool = False, broadcasts: bool = False, first: str = 
                 with autocast.suspended():
                     value = fn(input, *args, **kwargs)
         except NotImplementedError:
-            require_taken(name, input, (*args, *kwargs.values()), broadcasts)
+            require_taken(getattr(fn, "__op__", name), input, (*args, *kwargs.values()), broadcasts)
             raise
         except (IndexError, RuntimeError, ValueError) as error:
             backend().require_writable(input, memory=not _is_before_memory(error, input, first))

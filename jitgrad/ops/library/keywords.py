@@ -18,8 +18,9 @@ from jitgrad.ops import OPS, specs
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.calls.forms import ALIASES, Form, forms, table
 from jitgrad.ops.library.calls.kinds import letters, refusal
-from jitgrad.ops.library.core import class_word, inplace, is_tensor, require_castable, write
-from jitgrad.ops.library.sizes import flag, same_shape
+from jitgrad.ops.library.calls.outs import deliver, require_dtypes, require_no_gradient, targets_of
+from jitgrad.ops.library.core import class_word, inplace, is_tensor, require_castable
+from jitgrad.ops.library.sizes import flag
 from jitgrad.ops.opdef import NONDIFF, POINTWISE, is_kind
 
 #: where a library function's forms are looked for
@@ -342,7 +343,7 @@ class Completed:
         exact = False
         if out is not None:
             self._require_types({**given, "out": out}, rest)
-            targets = _targets(self.name, out)
+            targets = targets_of(self.name, out)
             fitting = [form for form, _ in self._forms if "out" in form.only and given.keys() <= {
                 *self.own.positional, *form.positional, *form.only}]
             alone = sum([isinstance(v, AnyTensor) for v in given.values()]) < 2
@@ -355,7 +356,7 @@ class Completed:
                 d, kernel = targets[0].dtype, self.fn.__dict__.get("__kernel__")
                 given["dtype"] = d
                 if kernel and not d.is_floating_point and isinstance(x, AnyTensor) and x.dtype.is_floating_point:
-                    _require_no_gradient(self.name, (*targets, x))
+                    require_no_gradient(self.name, (*targets, x))
                     raise NotImplementedError(f'"{kernel}_cpu" not implemented for \'{d.word}\'')
             elif isinstance(given.get("dtype"), dtype_) and given["dtype"] is not targets[0].dtype:
                 exact = True  # an error, but first come those of the call
@@ -374,13 +375,15 @@ class Completed:
                 require_castable((*before, *rest, *given.values()), targets)
             raise
         except IndexError:
-            if out is not None:  # torch asks for gradients before it looks at axes
-                _require_no_gradient(self.name, (*targets, *before, *rest, *given.values()))
+            if out is not None and not any(form.axes_first for form in fitting):
+                require_no_gradient(self.name, (*targets, *before, *rest, *given.values()))
+            if out is not None and exact and "dim" in given and any(form.dtype_first for form in fitting):
+                require_dtypes(targets, self.fn(*before, *rest, **given | {"dim": 0}))  # of the axis that there is
             raise
         if out is not None and isinstance(result, tuple) and not isinstance(out, (tuple, list)):
             raise TypeError(f"{self.name}(): argument 'out' must be tuple of Tensors, not {class_word(out)}")
         if out is not None and any(r.dtype.is_inexact for r in (result if isinstance(result, tuple) else (result,))):
-            _require_no_gradient(self.name, (*targets, *before, *rest, *given.values()))
+            require_no_gradient(self.name, (*targets, *before, *rest, *given.values()))
             if "tensors" in self.own.positional and not forms("torch.linalg", self.name):
                 require_castable((result,), targets, "torch.cat(): input types", TypeError)
         for option, value in options.items():
@@ -393,7 +396,7 @@ class Completed:
         that keep a dtype that `out` has it."""
         op = OPS.get(self.name)
         if op is None or op.vjp is not NONDIFF:
-            _require_no_gradient(self.name, (*targets, *operands))
+            require_no_gradient(self.name, (*targets, *operands))
         if exact and op and op.kind is POINTWISE and targets[0].dtype is not x.dtype:
             raise RuntimeError(f"Found dtype {targets[0].dtype.word} but expected {x.dtype.word}")
 
@@ -407,43 +410,3 @@ def _optional(function: str, option: str, value: Any, result: Any) -> Any:
     if option == "names" and value is not None:
         raise NotImplementedError(f"{function}() does not have `{option}`")
     return result
-
-
-# --- results into memory that is given -----------------------------------------------------------------------------
-
-
-def _targets(function: str, out: Any) -> tuple[Any, ...]:
-    targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-    for t in targets:
-        if not isinstance(t, AnyTensor):
-            raise TypeError(f"{function}(): argument 'out' must be Tensor, not {class_word(t)}")
-    return targets
-
-
-def _require_no_gradient(function: str, operands: Sequence[Any]) -> None:
-    if not backend().is_grad_enabled():
-        return
-    for x in operands:
-        if isinstance(x, (tuple, list)):
-            _require_no_gradient(function, x)
-        elif is_tensor(x) and x.requires_grad:
-            raise RuntimeError(f"{function}(): functions with out=... arguments don't support automatic "
-                               "differentiation, but one of the arguments requires grad.")
-
-
-def deliver(out: Any, result: Any, exact: bool = False, operands: Sequence[Any] = ()) -> Any:
-    """Write a result, or a tuple of results, to `out`, which gets its shape; returns out, as the result is built.
-
-    Memory that `out` gets lies as that of the operands of which the result is computed element by element.
-    Raises RuntimeError where out's dtype cannot hold the result's, or with `exact` is another.
-    """
-    if isinstance(result, tuple):
-        written = [deliver(o, r, exact) for o, r in zip(out, result, strict=True)]
-        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
-    if isinstance(out, (tuple, list)):
-        (out,) = out
-    if exact and out.dtype is not result.dtype:
-        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead")
-    if not same_shape(out.shape, result.shape):
-        out = backend().resize(out, result, operands)
-    return write(out, result)

@@ -74,6 +74,22 @@ FIRST = {
         t.arange(t.ones(2, 4))
         x.sum(0, requires_grad=True)""",
     RuntimeError: """
+        x.bool().igamma_(i)
+        F.cross_entropy(t.ones(2, 5).short(), t.ones(2, 5), weight=t.ones(3))
+        F.binary_cross_entropy_with_logits(x, x, None, pos_weight=z)
+        F.binary_cross_entropy_with_logits(x, x, z)
+        t.tensor(1.0).copy_(t.ones(1))
+        x.copy_(t.ones(1, 3))
+        t.addmv(t.ones(4).bool(), t.ones(3, 4).bool(), t.ones(4).bool())
+        t.addmv(t.ones(1, 3), t.ones(3, 4), t.ones(4))
+        t.addmm(t.ones(3, 3).bool(), t.ones(2, 3).bool(), t.ones(3, 2).bool())
+        t.addbmm(t.ones(2, 2), t.ones(2, 2, 3).bool(), t.ones(2, 3, 2))
+        t.baddbmm(t.ones(3).bool(), t.ones(2, 3, 4).bool(), t.ones(2, 4, 2).bool())
+        t.cumsum(m, 5, out=t.zeros(0))
+        t.frobenius_norm(m, (0, 5), out=t.zeros(0))
+        t.linalg.vecdot(x, x, dim=5, out=t.zeros(0).double())
+        t.amin(i, 5, out=t.zeros(()))
+        t.mode(x, 5, out=(t.zeros(0).double(), t.zeros(0).long()))
         t.nextafter(t.ones(3).int(), t.ones(2, 4).int())
         F.nll_loss(t.ones(5), t.ones(3))
         F.linear(t.ones(2, 3), t.ones(4, 3), t.ones(4).int())
@@ -170,6 +186,8 @@ FIRST = {
         F.conv2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2), t.ones(2))
         F.embedding_bag(t.tensor([1, 2]), t.ones(3, 2), t.tensor([0.0, 1.0]))""",
     NotImplementedError: """
+        t.amin(z, None)
+        F.conv_transpose1d(t.ones(2, 4, 5).int(), t.ones(4, 3, 3) * 1j, dilation=2)
         t.bitwise_or(1, x.requires_grad_())
         x.bool().scatter_reduce(0, t.tensor([0]), x.bool(), "mean")
         t.tensor(1.0).lt_(t.tensor(1j))
@@ -198,6 +216,16 @@ FIRST = {
         t.ones(3, 2).bool().index_reduce(0, t.tensor([0]), t.ones(1, 2).bool(), "prod", include_self=False)
         F.conv_transpose2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2).bool(), t.ones(2))""",
     IndexError: """
+        t.nuclear_norm(m, (0, 5), out=t.zeros(0))
+        t.linalg.norm(m, 2, (0, 5), out=t.zeros(0))
+        t.linalg.matrix_norm(m, "fro", (0, 5), out=t.zeros(0))
+        t.diff(m, dim=5, out=t.zeros(0))
+        t.log_softmax(m, 5, out=t.zeros(0))
+        t.nanmean(m, 5, out=t.zeros(0))
+        t.quantile(m, 0.5, 5, out=t.zeros(0))
+        t.take_along_dim(m, t.zeros(3, 3).long(), 5, out=t.zeros(0))
+        t.fft.fftn(m, dim=(5,), out=t.zeros(0))
+        t.argmax(m, 5, out=t.zeros(0).long())
         t.zeros(3, 0)[3:4, [0]]
         t.zeros(0, 3).index_put_((t.tensor([0]),), t.zeros(0, 3))
         t.ones(0).index_add(0, t.tensor([0]), t.ones(1))
@@ -227,7 +255,8 @@ FIRST = {
                                              for line in lines.strip().splitlines()])
 def test_the_first_fault_is_named(error: type[Exception], call: str) -> None:
     x = t.ones(3)
-    names = {"t": t, "F": F, "math": math, "x": x, "z": x * 1j, "i": x.to(t.int8), "u": x.to(t.uint8)}
+    names = {"t": t, "F": F, "math": math, "x": x, "z": x * 1j, "i": x.to(t.int8), "u": x.to(t.uint8),
+             "m": t.ones(3, 3, requires_grad=True)}
     with pytest.raises(Exception) as info:  # noqa: PT011  (the type is what the test compares)
         eval(call, names)
     assert next(c for c in type(info.value).__mro__ if c.__module__ == "builtins") is error, info.value
@@ -326,6 +355,8 @@ def test_what_other_checks_refused() -> None:
     assert F.embedding_bag(t.tensor([1, 2], dtype=t.uint8), t.ones(3, 2), t.tensor([0, 1])).shape == (2, 2)
     assert t.tensor(1.5).unsqueeze(0).view(t.int16).tolist() == [0, 16320]
     assert t.result_type(1, tensor=t.ones(2)) is t.float32
+    assert t.roll(t.ones(2, 2), 1, None).shape == (2, 2)
+    assert F.binary_cross_entropy_with_logits(t.ones(3), t.ones(3), t.ones(3).double()).dtype is t.float32
     assert t.clamp(t.ones(3), max=t.ones(3), out=t.empty(0, dtype=t.float64)).dtype is t.float64
     assert F.batch_norm(t.ones(0, 4), None, None, weight=t.ones(4)).shape == (0, 4)
     assert F.embedding(t.ones(2, dtype=t.int32), t.ones(5, 4), max_norm=1.0).norm(dim=1).tolist() == pytest.approx(

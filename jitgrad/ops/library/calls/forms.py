@@ -30,6 +30,8 @@ class Form:
         types: parameter -> the letters of what it takes (`kinds.WORDS`); none of one that takes anything.
         exact: whether `out` must have the result's dtype; else it may have one to which the result can be cast.
         exact_of_numbers: whether it must where no other operand is a tensor.
+        axes_first: whether an axis that there is not is named before an operand that requires grad beside `out`.
+        dtype_first: whether the dtype of `out` is looked at before the axis.
         required: those of either that have no default.
         aliases: whether NumPy's names are taken.
     """
@@ -37,14 +39,15 @@ class Form:
     def __init__(self, text: str, aliases: bool):
         parts = [p for p in text.strip().split(", ") if p]
         star = next((i for i, p in enumerate(parts) if p.startswith("*")), len(parts))
-        stated = [p.rstrip("!?=").partition(":") for p in parts]
+        stated = [p.rstrip("!?~^=").partition(":") for p in parts]
         names = [name for name, _, _ in stated]
         self.positional = tuple(names[:star])
         self.starred = names[star].strip("*") if star < len(parts) else ""
         self.only = tuple(names[star + 1:])
         self.types = {name: letters for name, _, letters in stated if letters}
         self.required = frozenset(n for i, n in enumerate(names) if i != star and not parts[i].endswith("="))
-        self.exact, self.exact_of_numbers = (any(p.endswith(mark) for p in parts) for mark in ("!=", "?="))
+        marks = next((p for p, (name, _, _) in zip(parts, stated, strict=True) if name == "out"), "")
+        self.exact, self.exact_of_numbers, self.axes_first, self.dtype_first = [mark in marks for mark in "!?~^"]
         self.aliases = aliases
 
     def named(self, keyword: str) -> str:

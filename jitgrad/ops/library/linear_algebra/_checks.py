@@ -5,7 +5,7 @@ from typing import Any
 from jitgrad.dtypes import bool_, int32, int64
 from jitgrad.ops.autocast import mode
 from jitgrad.ops.backend import backend
-from jitgrad.ops.library.core import apply, as_operand, cast, create, expand_to, require_tensor, whole
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, require_tensor, whole
 from jitgrad.ops.library.sizes import is_empty, maximum, product, require, require_equal, same_size
 
 __library__ = True
@@ -137,3 +137,17 @@ def product_of(a: Any, b: Any) -> Any:
         require(is_empty((*a.shape, *b.shape)), NotImplementedError, '"addmm_impl_cpu_" not implemented for \'Bool\'')
         return cast(apply("matmul", cast(a, int64), cast(b, int64)), bool_)
     return apply("matmul", a, b)
+
+
+def scaled(x: Any, factor: Any) -> Any:
+    """A number times a tensor."""
+    return x if isinstance(factor, int) and factor == 1 else apply("mul", x, as_operand(factor, x.dtype))
+
+
+def added(input: Any, beta: Number, product: Any, alpha: Number) -> Any:
+    """beta * input + alpha * product. RuntimeError where their dtypes differ."""
+    if (a := input.dtype.word) != (b := product.dtype.word):
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {a} and {b}")
+    if product.dtype is bool_:
+        raise RuntimeError("result type Long can't be cast to the desired output type Bool")
+    return apply("add", scaled(product, alpha), scaled(input, beta))

@@ -6,11 +6,11 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (Number, apply, as_operand, binary, cast, expand_to, number_type, require_tensor,
-                                      result_dtype)
+from jitgrad.ops.library.core import Number, apply, binary, cast, expand_to, number_type, require_tensor, result_dtype
 from jitgrad.ops.library.elements.parts import conj_physical
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.linear_algebra._checks import identity, of_others, product_of, require_same_dtype
+from jitgrad.ops.library.linear_algebra._checks import (added, identity, of_others, product_of, require_same_dtype,
+                                                        scaled)
 from jitgrad.ops.library.linear_algebra.decompositions import inv
 from jitgrad.ops.library.shapes.shape import clone, own_view
 from jitgrad.ops.library.sizes import axis, is_empty, product, require, require_equal, static_int, text
@@ -130,32 +130,21 @@ def inner(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     return tensordot(input, other, ([-1], [-1]))
 
 
-def _scaled(x: Any, factor: Any) -> Any:
-    return x if isinstance(factor, int) and factor == 1 else apply("mul", x, as_operand(factor, x.dtype))
-
-
-def added(input: Any, beta: Number, product: Any, alpha: Number) -> Any:
-    """beta * input + alpha * product. RuntimeError where their dtypes differ."""
-    if (a := input.dtype.word) != (b := product.dtype.word):
-        raise RuntimeError(f"self and mat2 must have the same dtype, but got {a} and {b}")
-    if product.dtype is bool_:
-        raise RuntimeError("result type Long can't be cast to the desired output type Bool")
-    return apply("add", _scaled(product, alpha), _scaled(input, beta))
-
-
 def addmm(input: AnyTensor[Tensor], mat1: AnyTensor[Tensor], mat2: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
     if mat1.dtype is bool_:
-        require_same_dtype(mat1, mat2, input)
+        require_same_dtype(mat1, mat2, input)  # torch looks at all sizes before it looks for a kernel
+        input = expand_to(input, (*mat1.shape[:1], *mat2.shape[1:]))
     return added(lower(input), beta, mm(mat1, mat2), alpha)
 
 
 def addmv(input: AnyTensor[Tensor], mat: AnyTensor[Tensor], vec: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec). RuntimeError where their dtypes differ."""
+    input = expand_to(lower(input, "cuda"), tuple(mat.shape[:1]))  # likewise
     require_same_dtype(mat, vec, input)
-    return apply("add", _scaled(mv(mat, vec), alpha), _scaled(lower(input, "cuda"), beta))
+    return apply("add", scaled(mv(mat, vec), alpha), scaled(input, beta))
 
 
 def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tensor], *, beta: Number = 1,
@@ -166,7 +155,7 @@ def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tens
     d = result_dtype(input, product)
     if number_type(alpha) is bool and d is not bool_:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    return binary("add", _scaled(cast(product, d), alpha), _scaled(cast(input, d), beta))
+    return binary("add", scaled(cast(product, d), alpha), scaled(cast(input, d), beta))
 
 
 def tensordot(a: AnyTensor[Tensor], b: AnyTensor[Tensor], dims: Any = 2) -> Tensor:

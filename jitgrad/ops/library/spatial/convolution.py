@@ -74,7 +74,7 @@ class _Call:
                     "instead")
         self.bias, self.transposed, self.given = self._bias(fn, weight, bias, transposed), transposed, (input, weight)
         self.batched, self.dtype = input.ndim == rank + 2, input.dtype
-        if self.dtype.is_complex:  # which are convolutions of their parts
+        if self.dtype.is_complex or weight.dtype.is_complex:  # which are convolutions of their parts
             self._require_dtypes()
         wide = float32 if self.dtype.is_half or self.dtype is bool_ or self.dtype is not weight.dtype else self.dtype
         self.input = cast(input if self.batched else apply("unsqueeze", input, axis=0), wide)

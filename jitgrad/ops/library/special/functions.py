@@ -93,6 +93,7 @@ def _pair(name: str, row: str, doc: str, numbers: bool = False) -> Callable[[Any
         wide = float32 if d.is_half and row in ("gammainc", "gammaincc") else d
         return cast(apply(row, as_operand(input, wide), as_operand(other, wide)), d)
 
+    fn.__dict__["__op__"] = row  # of which in-place forms ask what it takes
     return named(fn, name, doc)
 
 
