@@ -95,7 +95,7 @@ BOTH = {
     (r"takes from 0 to 2 positional arguments but 3", "a leaf Variable"): "two faults in one call",
     ("", r"argument 'out' must be tuple of Tensors"): "PyTorch looks at `out` first",
     ("Dimension out of range", r"expected scalar_type \w+ but found"): "PyTorch looks at `out` first",
-    ("more than one element of the written-to", "clamp is not supported for complex"):
+    ("more than one element of the written-to", "clamp is not supported for complex|not intended to support complex"):
         "PyTorch looks for a kernel before it looks at memory",
     ("more than one element of the written-to", '(cum\\w+_out|threshold)_cpu" not implemented for'):
         "PyTorch looks for a kernel before it looks at memory",
@@ -216,7 +216,10 @@ OTHERWISE = [
     (r"^(.*\b(\w+)\.(?:add|copy|div|mul|sub)_\()(\2\..*)\)$", r"\1(\3).clone())",
      "PyTorch reads what it has just written"),
     (r"\bldexp\((\w+), (\w+)", r"ldexp(\1, \2.to(\1.dtype)", "PyTorch's slope of ldexp is a power of integers"),
-    (r"\batan2\((\w+), (\w+)", r"atan2(\1.to(\2.dtype), \2", "PyTorch's slope is computed of integers, which wrap"),
+    (r"\bgcd\((\w+), (\w+)\)", r"gcd(\1.long(), \2.long()).to(t.result_type(\1, \2))",
+     "PyTorch's remainders of the lowest integer, which has no absolute value, keep a sign"),
+    (r"\b(atan2|arctan2)\((\w+), (\w+)", r"\1(\2.to(\3.dtype), \3",
+     "PyTorch's slope is computed of integers, which wrap"),
     (r"\blerp\((\w+), (\w+), (\w+)", r"lerp(\1.to(\3.dtype), \2.to(\3.dtype), \3",
      "PyTorch's slope is computed of integers, which wrap"),
 ]
@@ -256,6 +259,11 @@ def reason(case: Case, found: str, ours: Answer, theirs: Answer) -> str:
                         (SINGLE, lambda p, q: np.isclose(p, q, 2e-7, 0, equal_nan=True))):
         if pairs is not None and all(same(p, q).all() for p, q in pairs):
             told |= table
+    return seen(case, found, told)
+
+
+def seen(case: Case, found: str, told: dict[tuple[str, str], str] = SEEN) -> str:
+    """Why a difference stays by its first word and what the program has in it, or nothing."""
     return next((why for (word, pattern), why in told.items()
                  if found.startswith(word) and re.search(pattern, case.text)), "")
 

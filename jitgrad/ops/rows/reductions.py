@@ -102,7 +102,7 @@ def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: boo
     slope = g * 2.0 / freedom
     if limit is not None and correction:
         free = F.gt(freedom, 0.0)
-        slope, d = F.where(free, slope, g * limit), F.where(free, d, F.abs(F.sign(d)))
+        slope, d = F.where(free, slope, g * limit if limit else 0.0), F.where(free, d, F.abs(F.sign(d)))
     return (F.unreduce(slope, x, axes, keepdim) * d,)
 
 

@@ -247,3 +247,72 @@ def test_writes_to_reshapes_of_what_is_computed_of_views(view: Any, moves: bool,
             t.script(f)(x)
     else:
         assert t.script(f)(x).equal(f(x))
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize("chosen", [True, False])
+def test_complex_numbers_fill_real_places_where_they_have_no_imaginary_part(scripted: bool, chosen: bool) -> None:
+    def filled(x: Any, mask: Any, z: Any) -> Any:
+        return t.masked_fill(x, mask, z)
+
+    def written(x: Any, mask: Any, z: Any) -> Any:
+        y = x.clone()
+        y[:, mask] = z
+        return y
+
+    for f, mask in ((filled, t.tensor(chosen)), (written, t.tensor([chosen, False]))):
+        run = t.script(f) if scripted else f
+        assert run(t.ones(2, 2), mask, t.tensor(3 + 0j))[0, 0].item() == (3.0 if chosen else 1.0)
+        with pytest.raises(RuntimeError, match="without overflow"):
+            run(t.ones(2, 2), mask, t.tensor(3 + 1j))
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize("grad", [False, True])
+def test_copies_of_leaves_that_reshape_makes_may_be_written(scripted: bool, grad: bool) -> None:
+    def f(x: Any) -> Any:
+        y = x.unflatten(1, (4, 2)).select(2, 1).reshape((1, -1))
+        y.add_(1)
+        return x.sum(), y.sum()
+
+    x = t.ones(2, 8, 2, requires_grad=grad)
+    assert [s.item() for s in (t.script(f) if scripted else f)(x)] == [32.0, 32.0]
+
+
+def test_what_has_no_axes_is_its_own_transpose() -> None:
+    x = t.tensor(1.5, requires_grad=True)
+    assert x.mT is x
+    assert x.H is x
+
+
+def test_deviations_of_complex_numbers_without_degrees_of_freedom_have_real_slopes() -> None:
+    x = t.tensor([1 + 1.5j, 1.5j], requires_grad=True)
+    t.std(x, correction=3).backward()
+    assert [math.isnan(g.real) for g in x.grad.tolist()] == [True, True]
+    assert x.grad.imag.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_means_of_complex_numbers_at_indices_leave_out_what_was_there(scripted: bool) -> None:
+    def f(x: Any, i: Any, s: Any) -> Any:
+        return x.scatter_reduce(0, i, s, "mean", include_self=False)
+
+    found = (t.script(f) if scripted else f)(t.ones(3) * 1j, t.tensor([0, 0, 2]), t.tensor([1 + 2j, 3, 4j]))
+    assert found.tolist() == [2 + 1j, 1j, 4j]
+
+
+def test_scripts_say_of_nothing_that_it_is_in_row_order() -> None:
+    def f(x: Any) -> Any:
+        return x.movedim(0, 1).select(0, 1).is_contiguous()
+
+    assert f(t.ones(2, 4, 0))
+    assert t.script(f)(t.ones(2, 4, 0))
+
+
+def test_keywords_that_a_method_of_memory_does_not_take_are_type_errors_in_scripts() -> None:
+    def f(x: Any) -> Any:
+        return x.storage_offset(nonsense=1)
+
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        t.script(f)(t.ones(3))

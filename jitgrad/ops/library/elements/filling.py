@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import bool_, dtype
 from jitgrad.ops.backend import AnyTensor, Batched
-from jitgrad.ops.library.core import as_operand, converted, written_operand
+from jitgrad.ops.library.core import apply, as_operand, converted, written_operand
+from jitgrad.ops.library.sizes import require
 
 __library__ = True
 
@@ -17,6 +18,10 @@ def filling(value: Any, d: dtype) -> Any:
     x: Any = value
     if not isinstance(value, AnyTensor) or value.dtype is d:
         return written_operand(value, d)
+    if x.dtype.is_complex and not d.is_complex and d is not bool_:
+        x, rest = apply("real", x), apply("imag", x)
+        if not x.is_cuda and not isinstance(x, Batched):
+            require(rest.item() == 0, RuntimeError, f"value cannot be converted to type {d.name} without overflow")
     if not x.is_cuda and not isinstance(x, Batched):
         written_operand(x.item(), d)
     return converted(value, d)

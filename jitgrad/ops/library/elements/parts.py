@@ -141,14 +141,14 @@ def adjoint(input: AnyTensor[Tensor]) -> Tensor:
     """Matrices transposed and conjugated. RuntimeError for a vector."""
     if require_tensor("adjoint", input).ndim == 1:
         raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
-    return conj(matrix_transpose(input) if input.ndim else input)
+    return conj(matrix_transpose(input))
 
 
 def hermitian(input: AnyTensor[Tensor]) -> Tensor:
     """`x.H`: a matrix transposed and conjugated. RuntimeError for other ranks."""
     if input.ndim not in (0, 2):
         raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.")
-    return conj(reversed_axes(input))
+    return conj(reversed_axes(input) if input.ndim else input)
 
 
 complete(globals())

@@ -160,17 +160,18 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
                            + str(reduce))
     ones, zeros = _repeated(1, input, tuple(index.shape)), _repeated(0, input, tuple(input.shape))
     count = _scatter("scatter_add", zeros, dim, index, ones)
-    base = input
-    if not include_self:
+    base, one = input, as_operand(1, input.dtype)
+    if include_self:
+        count = apply("add", count, one)
+    else:
         untouched = apply("eq", count, as_operand(0, input.dtype))
+        count = apply("where", untouched, one, count)
         base = apply("where", untouched, input, as_operand(0, input.dtype))
     total = _scatter("scatter_add", base, dim, index, src)
     if reduce == "sum":
         return total
     if input.dtype is bool_:
         raise NotImplementedError('"scatter_gather_tensor_cpu_reduce_mean" not implemented for \'Bool\'')
-    one = as_operand(1, input.dtype)
-    count = apply("add", count, one) if include_self else apply("maximum", count, one)
     return apply("div" if input.dtype.is_inexact else "floor_divide", total, count)
 
 

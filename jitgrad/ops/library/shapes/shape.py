@@ -150,13 +150,14 @@ def reversed_axes(input: AnyTensor[Tensor]) -> Tensor:
 
 
 def matrix_transpose(input: AnyTensor[Tensor]) -> Tensor:
-    """The last two axes exchanged: the property `mT`."""
-    if input.ndim == 0:
-        return alias(input)
-    if input.ndim < 2:
+    """The last two axes exchanged: the property `mT`; a tensor without axes is itself."""
+    x: Any = input
+    if x.ndim == 0:
+        return x
+    if x.ndim < 2:
         raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got "
-                           f"{input.ndim}-D tensor.")
-    return transpose(input, -2, -1)
+                           f"{x.ndim}-D tensor.")
+    return transpose(x, -2, -1)
 
 
 def movedim(input: AnyTensor[Tensor], source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:

@@ -253,7 +253,7 @@ def _made(op: str, shape: Strides, attrs: Mapping[str, Any]) -> Strides:
 
 
 def _in_row_order(context: Context, shape: Sequence[Size], strides: Strides) -> bool | None:
-    if 0 in shape:
+    if any(context.sizes.hint(n) == 0 and context.sizes.assume_equal(n, 0) for n in shape):
         return True
     step: Size = 1
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jitgrad import dims
-from jitgrad.dtypes import int64
+from jitgrad.dtypes import bool_, int64
 from jitgrad.eager.arrays.mirrors import OVERLAP
+from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import joined
 from jitgrad.script.frontend.state.context import Context
@@ -90,6 +91,9 @@ def put(context: Context, x: Value, path: Path, value: Value) -> Value:
         return context.one("permute", value, axes=tuple(axes.index(i) for i in range(len(axes))))
     if op in ("squeeze", "unsqueeze"):
         return context.one("unsqueeze" if op == "squeeze" else "squeeze", value, axis=attrs["axis"])
+    if op == "view_dtype" and attrs["dtype"] is bool_ is not x.type.dtype:
+        raise UnsupportedCall("a write to numbers that are seen as bools, which have not all their bits",
+                              context.span(), hint="write to `x.view(torch.uint8)`")
     if op == "view_dtype":  # every bit is in the view: the way back is one, too
         return context.one("view_dtype", value, dtype=x.type.dtype)
     if op in ("alias", "detach"):

@@ -93,7 +93,7 @@ class Kind:
                 here = error.__traceback__
                 if here is None or here.tb_next is not None:
                     raise
-            found = getattr(self.class_of(obj)(), name)  # arguments that it does not take, as Python says it
+            found = getattr(self.class_of(obj)(), name, method)  # arguments that it does not take, as Python says it
             return guarded(cx, lambda: found(*[None] * len(args), **dict.fromkeys(kwargs)))
 
         return Method(name, asked)

@@ -194,6 +194,11 @@ def writable(context: Context, tensor: SymTensor) -> None:
     if storage.alias and not (storage.alias == LEAF and _all_there(context, storage)):
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)
+    _require_no_doubt(context, storage)
+
+
+def _require_no_doubt(context: Context, storage: Storage) -> None:
+    """Begin again where there is a reshape of a storage that may be a copy; refuse the write where that is no use."""
     if storage in layout.of(context).doubtful:
         if LAYOUT not in context.decisions:
             raise Restart(LAYOUT, "memory is written of which there is a reshape: is that a view or a copy?")
@@ -297,6 +302,7 @@ def require_no_leaf(context: Context, tensor: SymTensor) -> bool:
     held, path = tensor.source
     recorded = context.grad and all(op != "detach" for op, _ in path)
     if recorded and (held.requires_grad or held.of_leaf):
+        _require_no_doubt(context, tensor.storage)
         what = "a view of a leaf" if path else "a leaf"
         text = f"{what} Variable that requires grad is being used in an in-place operation."
         raise raise_now(context, RuntimeError, (text,))

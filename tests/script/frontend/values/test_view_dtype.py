@@ -76,6 +76,16 @@ def test_every_pair_of_dtypes(of: torch.dtype, to: torch.dtype) -> None:
         assert repr(a.tolist()) == repr(b.tolist())  # there are NaNs among them
 
 
+def test_writes_to_bytes_seen_as_bools_are_refused() -> None:
+    def f(x):
+        x.view(torch.bool)[0] = True
+        return x
+
+    assert f(torch.ones(2, 3))[1].tolist() == [1.0] * 3
+    with pytest.raises(ScriptError, match="seen as bools"):
+        torch.script(f)(torch.ones(2, 3))
+
+
 def test_errors_are_eager_s() -> None:
     def f(x):
         return x.view(torch.float64)
