@@ -35,6 +35,10 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         float (..., L, Ev).
     """
     query, key, value, attn_mask = lower(query), lower(key), lower(value), lower(attn_mask)
+    if not query.dtype == key.dtype == value.dtype:
+        raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: "
+                           f"{query.dtype.c_name} key.dtype: {key.dtype.c_name} and value.dtype: {value.dtype.c_name} "
+                           "instead.")
     if attn_mask is not None:
         if attn_mask.dtype not in (jitgrad.bool, jitgrad.float32, query.dtype):
             raise RuntimeError("Expected attn_mask dtype to be bool or float or to match query dtype, but got "

@@ -132,9 +132,17 @@ def diagonal_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], offset: i
     return apply("diagonal_scatter", input, converted(src, input.dtype), **where)
 
 
+def _require_batches(*batches: Any) -> None:
+    """torch's IndexError for what lacks the axis whose size it reads."""
+    for batch in batches:
+        if batch.ndim < 3:
+            axis(2, batch.ndim)
+
+
 def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
             alpha: Number = 1) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2). RuntimeError where their dtypes differ."""
+    _require_batches(batch2)
     input = expand_to(lower(input), (*batch1.shape[:2], *batch2.shape[2:]))
     if mode.low is None and batch1.dtype is input.dtype is bool_:
         batch2 = cast(batch2, bool_)  # torch looks for a kernel before it looks at its dtype
@@ -145,9 +153,7 @@ def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTens
 def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
            alpha: Number = 1) -> Tensor:
     """beta * input + alpha * the sum of the products of two batches of matrices."""
-    for batch in (batch1, batch2):
-        if batch.ndim < 3:
-            axis(2, batch.ndim)  # torch's IndexError
+    _require_batches(batch1, batch2)
     input = expand_to(lower(input), (batch1.shape[1], batch2.shape[2]))
     if bool_ in (batch1.dtype, batch2.dtype):
         require_same_dtype(batch1, batch2, input)  # before torch looks for a kernel

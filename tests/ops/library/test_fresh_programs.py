@@ -316,3 +316,13 @@ def test_keywords_that_a_method_of_memory_does_not_take_are_type_errors_in_scrip
 
     with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
         t.script(f)(t.ones(3))
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_slopes_of_writes_to_overlapping_windows_are_those_of_the_last(scripted: bool) -> None:
+    def f(x: Any) -> Any:
+        y = x * 1
+        windows = y.unfold(0, 2, 1).triu_()
+        return y.sum() + windows.sum()
+
+    assert slopes(t.script(f) if scripted else f, [1.0, 2.0, 3.0, 4.0]).tolist() == [2.0, 0.0, 0.0, 0.0]

@@ -74,6 +74,7 @@ FIRST = {
         t.arange(t.ones(2, 4))
         x.sum(0, requires_grad=True)""",
     RuntimeError: """
+        F.scaled_dot_product_attention(t.ones(0, 3, 4).byte(), t.ones(0, 5, 4), t.ones(0, 5, 3))
         x.bool().igamma_(i)
         F.cross_entropy(t.ones(2, 5).short(), t.ones(2, 5), weight=t.ones(3))
         F.binary_cross_entropy_with_logits(x, x, None, pos_weight=z)
@@ -216,6 +217,7 @@ FIRST = {
         t.ones(3, 2).bool().index_reduce(0, t.tensor([0]), t.ones(1, 2).bool(), "prod", include_self=False)
         F.conv_transpose2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2).bool(), t.ones(2))""",
     IndexError: """
+        t.baddbmm(x[:2], t.ones(3, 3, 4), t.ones(4, 2))
         t.nuclear_norm(m, (0, 5), out=t.zeros(0))
         t.linalg.norm(m, 2, (0, 5), out=t.zeros(0))
         t.linalg.matrix_norm(m, "fro", (0, 5), out=t.zeros(0))

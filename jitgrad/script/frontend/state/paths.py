@@ -75,12 +75,19 @@ def put(context: Context, x: Value, path: Path, value: Value) -> Value:
     assert isinstance(x.type, TensorType)
     (op, attrs), *rest = path
     shape, count = x.type.dims, dims.product(x.type.dims)
-    if op == "windows":  # they may show an element in several places: by the elements' numbers
-        places = context.one("reshape", context.one("arange", length=count, dtype=int64), shape=shape)
+    if op == "windows":  # they may show an element in several places, of which the last is what is written
+        assert isinstance(value.type, TensorType)
+        more = dims.product(value.type.dims)
+        numbers = context.one("arange", length=count + more, dtype=int64)
+        own, written = [context.one("slice", numbers, axis=0, start=start, length=length, step=1)
+                        for start, length in ((0, count), (count, more))]
+        places = context.one("reshape", own, shape=shape)
         for name, how in path:
             places = apply_view(context, places, name, how)
-        flat = context.one("reshape", x, shape=(count,))
-        flat = context.one("index_put", flat, value, places, axes=(0,), accumulate=False)
+        written = context.one("reshape", written, shape=value.type.dims)
+        chosen = context.one("index_put", own, written, places, axes=(0,), accumulate=False)
+        both = [context.one("reshape", v, shape=(n,)) for v, n in ((x, count), (value, more))]
+        flat = context.one("index", context.one("cat", *both, axis=0), chosen, axes=(0,))
         return context.one("reshape", flat, shape=shape)
     value = put(context, apply_view(context, x, op, attrs), tuple(rest), value)
     require_apart(path[:1])
