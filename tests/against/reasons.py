@@ -47,8 +47,6 @@ RAISED_HERE = {
     r"more than one element of the written-to tensor": "writes to expanded memory (deprecated there) are refused",
     r"a view of a leaf Variable|a leaf Variable that requires grad":
         "writes to leaves that require grad, without derivative too",
-    r"^(linear|pairwise_distance)\(\) got an unexpected keyword argument '(a|x|x1|keepdims)'":
-        "a function in plain Python, which scripts inline: torch's own names only",
     r"\b(add|r?sub)\(\) takes from 0 to 2 positional arguments but 3": "alpha by position, which PyTorch deprecates",
     r"is written to with history after the tensor has changed its own shape":
         "views of what has changed its own shape (`t_`, `unsqueeze_`) are refused",
@@ -70,8 +68,6 @@ EMPTY_HERE = {r"storage_offset\(\) must be divisible by|stride\(-1\) must be 1 t
               "strides of what has no elements"}
 #: both raise, of two faults one each: what jitgrad says, what PyTorch says
 BOTH = {
-    (r"^(linear|pairwise_distance)\(\) got an unexpected keyword argument '(a|x|x1|keepdims)'", "(?!.*nonsense)"):
-        "a function in plain Python, which scripts inline: torch's own names only",
     (r'"hist\w+" not implemented for', "value cannot be converted to type uint8_t"):
         "PyTorch converts the bounds before it looks for a kernel",
     ("clamp is not supported for complex", "without overflow|can't be cast"): "a complex bound of real numbers",
@@ -216,6 +212,7 @@ OTHERWISE = [
     (r"^(.*\b(\w+)\.(?:add|copy|div|mul|sub)_\()(\2\..*)\)$", r"\1(\3).clone())",
      "PyTorch reads what it has just written"),
     (r"\bldexp\((\w+), (\w+)", r"ldexp(\1, \2.to(\1.dtype)", "PyTorch's slope of ldexp is a power of integers"),
+    (r"\bpos_weight=(\w+)", r"pos_weight=(\1 - 1) + 1.0", "PyTorch's slope is computed of integers, which wrap"),
     (r"\bgcd\((\w+), (\w+)\)", r"gcd(\1.long(), \2.long()).to(t.result_type(\1, \2))",
      "PyTorch's remainders of the lowest integer, which has no absolute value, keep a sign"),
     (r"\b(atan2|arctan2)\((\w+), (\w+)", r"\1(\2.to(\3.dtype), \3",
@@ -225,12 +222,21 @@ OTHERWISE = [
 ]
 
 
-def told_otherwise(case: Case, ours: Answer, torch: Any) -> str:
-    """Why a difference stays: PyTorch's answer is ours where a line says in another way what it says; or nothing."""
-    for pattern, replacement, why in OTHERWISE:
-        lines = tuple([re.sub(pattern, replacement, line) for line in case.lines])
-        if lines != case.lines and not compare(case, ours, answer(case._replace(lines=lines), torch)):
-            return why
+#: likewise, so that jitgrad understands it: where its answer then is PyTorch's
+OTHERWISE_HERE = [
+    (r"\blinear\((.*)\b(?:a|x|x1)=", r"linear(\1input=", "a function in plain Python takes torch's own names only"),
+    (r"\bpairwise_distance\((.*)\bkeepdims=", r"pairwise_distance(\1keepdim=",
+     "a function in plain Python takes torch's own names only")]
+
+
+def told_otherwise(case: Case, ours: Answer, theirs: Answer, here: Any, torch: Any) -> str:
+    """Why a difference stays: one library's answer is the other's where a line says in another way what it says; or
+    nothing."""
+    for table, module, other in ((OTHERWISE, torch, ours), (OTHERWISE_HERE, here, theirs)):
+        for pattern, replacement, why in table:
+            lines = tuple([re.sub(pattern, replacement, line) for line in case.lines])
+            if lines != case.lines and not compare(case, answer(case._replace(lines=lines), module), other):
+                return why
     return ""
 
 

@@ -54,7 +54,7 @@ class Report:
         ours, theirs = answer(case, jitgrad), answer(case, self.torch)
         counts["raise"] += bool(theirs.error)
         found = compare(case, ours, theirs)
-        why = found and (reason(case, found, ours, theirs) or told_otherwise(case, ours, self.torch))
+        why = found and (reason(case, found, ours, theirs) or told_otherwise(case, ours, theirs, jitgrad, self.torch))
         if found.startswith(("values", "gradient:")) and not why and no_farther(case, ours, theirs, self.torch):
             why = "PyTorch's own numbers in float64 are not nearer to its answer"
         if found.startswith("values") and not why and lost_beside(case, ours, theirs):

@@ -70,9 +70,20 @@ def test_what_is_said_otherwise_excuses_where_pytorch_then_agrees(first: str, li
     case = _case(line)._replace(lines=(f"y = {first}", f"r = {line}"))
     ours, theirs = answer(case, jitgrad), answer(case, torch)
     assert compare(case, ours, theirs)
-    assert told_otherwise(case, ours, torch)
+    assert told_otherwise(case, ours, theirs, jitgrad, torch)
     wrong = ours._replace(gradients=[("float32", (2, 3), [[9.0] * 3] * 2)])
-    assert not told_otherwise(case, wrong, torch)
+    assert not told_otherwise(case, wrong, theirs, jitgrad, torch)
+
+
+def test_names_that_only_one_takes_are_told_in_its_own() -> None:
+    torch = pytest.importorskip("torch")
+    from tests.against.reasons import told_otherwise
+
+    case = _case("F.linear(x=x, weight=x)")
+    ours, theirs = answer(case, jitgrad), answer(case, torch)
+    assert ours.error == "TypeError"
+    assert told_otherwise(case, ours, theirs, jitgrad, torch)
+    assert not told_otherwise(case, ours, theirs._replace(gradients=None), jitgrad, torch)
 
 
 def test_numbers_tell_what_is_lost() -> None:

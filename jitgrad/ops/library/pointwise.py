@@ -209,7 +209,7 @@ def pow(input: Any, exponent: Any) -> Any:
             if d.is_half or not d.is_inexact:
                 return apply("pow", x, written_operand(exponent, d))
     if d is bool_:  # a ** b is a >= b there
-        if isinstance(input, AnyTensor) and isinstance(exponent, AnyTensor):
+        if isinstance(exponent, AnyTensor):
             raise not_implemented("pow", d, input, exponent)
         return apply("logical_or", as_operand(input, d), apply("logical_not", as_operand(exponent, d)))
     return apply("pow", as_operand(input, d), as_operand(exponent, d))

@@ -187,6 +187,8 @@ FIRST = {
         F.conv2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2), t.ones(2))
         F.embedding_bag(t.tensor([1, 2]), t.ones(3, 2), t.tensor([0.0, 1.0]))""",
     NotImplementedError: """
+        t.pow(False, x.bool())
+        True ** x[:0].bool()
         t.amin(z, None)
         F.conv_transpose1d(t.ones(2, 4, 5).int(), t.ones(4, 3, 3) * 1j, dilation=2)
         t.bitwise_or(1, x.requires_grad_())

@@ -349,6 +349,8 @@ def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], va
                            f"the destination and {values.dtype.word} for the source.")
     if one_element(values) and all(i.dtype in (bool_, uint8) for i in indices):
         values = apply("reshape", values, shape=())
+    if all(i.dtype not in (bool_, uint8) for i in indices):
+        require_value(input, [*indices], tuple(range(len(indices))), values)
     found: list[Any] = []
     for i in indices:
         if i.dtype in (bool_, uint8):
@@ -358,12 +360,7 @@ def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], va
                                             "the indexed tensor", IndexError)
             found.extend(mask_indices(cast(i, bool_)))
         else:
-            try:
-                found.append(checked_indices(i, input.shape[len(found)], len(found)))
-            except IndexError:
-                if all(i.dtype not in (bool_, uint8) for i in indices):
-                    require_value(input, [*indices], tuple(range(len(indices))), values)
-                raise
+            found.append(checked_indices(i, input.shape[len(found)], len(found)))
     return index_put_value(input, found, tuple(range(len(found))), values, accumulate)
 
 

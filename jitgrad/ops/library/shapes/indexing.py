@@ -85,26 +85,20 @@ class _Advanced:
         self.indices: list[tuple[Callable[[], Any], Any, int]] = []
         self.mask: Any = None
 
-    def tensors(self, view: Any) -> list[Any]:
-        """The index tensors, of which elements are looked at where they choose any."""
-        found = [(i(), n, axis) for i, n, axis in self.indices]
-        places = [m for i, _, _ in found for m in i.shape]
-        if 0 not in places and any(isinstance(n, int) and n == 0 for _, n, _ in found):
+    def tensors(self) -> list[Any]:
+        """The index tensors, whose elements nobody has looked at."""
+        return [i() for i, _, _ in self.indices]
+
+    def checked(self, view: Any, tensors: list[Any]) -> list[Any]:
+        """The index tensors, whose elements are looked at where they choose any."""
+        limits = [(n, axis) for _, n, axis in self.indices]
+        places = [m for i in tensors for m in i.shape]
+        if 0 not in places and any(isinstance(n, int) and n == 0 for n, _ in limits):
             raise IndexError("index is out of bounds for dimension with size 0")
         sizes = places + [m for k, m in enumerate(view.shape) if k not in self.axes]
-        if any(isinstance(m, int) and m == 0 for m in sizes):
-            return [i if n is None else create("full", i, value=0, shape=tuple(i.shape), dtype=int64)
-                    for i, n, _ in found]
-        return [i if n is None else checked_indices(i, n, axis) for i, n, axis in found]
-
-    def require_one_shape(self) -> None:
-        """IndexError where the index tensors do not broadcast."""
-        found = [i() for i, _, _ in self.indices]
-        try:
-            require_broadcast(*found)
-        except RuntimeError:
-            raise IndexError("shape mismatch: indexing tensors could not be broadcast together with shapes "
-                             + ", ".join([text(i.shape) for i in found])) from None
+        none = any(isinstance(m, int) and m == 0 for m in sizes)
+        return [i if n is None else create("full", i, value=0, shape=tuple(i.shape), dtype=int64) if none else
+                checked_indices(i, n, axis) for i, (n, axis) in zip(tensors, limits, strict=True)]
 
     def require_fit(self) -> None:
         """IndexError for a tensor of floats, and where a mask has not the shape of the axes that it takes."""
@@ -288,7 +282,7 @@ def getitem(x: AnyTensor[Tensor], key: Any) -> Tensor:
     if not advanced.axes:
         return alias(x) if view is x else view
     advanced.require_fit()
-    return apply("index", view, *advanced.tensors(view), axes=tuple(advanced.axes))
+    return apply("index", view, *advanced.checked(view, advanced.tensors()), axes=tuple(advanced.axes))
 
 
 # --- x[key] = value ------------------------------------------------------------------------------------------------
@@ -332,11 +326,8 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
                                f"number of dimensions in the tensor ({value.ndim})")
         backend().assign(view, expand_to(value, tuple(view.shape)))
         return
-    try:
-        _set_chosen(x, view, advanced, given, value)
-    except IndexError:
-        backend().require_writable(x, memory=False)  # which torch asks first
-        raise
+    backend().require_writable(x, memory=False)  # which torch asks before it looks at indices
+    _set_chosen(x, view, advanced, given, value)
 
 
 def _set_chosen(x: Any, view: Any, advanced: _Advanced, given: Any, value: Any) -> None:
@@ -355,24 +346,16 @@ def _set_chosen(x: Any, view: Any, advanced: _Advanced, given: Any, value: Any) 
         return
     if isinstance(given, AnyTensor) and not filled:
         if given.dtype is not x.dtype and mode.low is None:
-            advanced.require_one_shape()
+            require_one_shape(advanced.tensors())
             raise RuntimeError(f"Index put requires the source and destination dtypes match, got {x.dtype.word} for "
                                f"the destination and {given.dtype.word} for the source.")
         if not backend().apart(view, [given]):
             raise RuntimeError(SHARED)
-    axes = tuple(advanced.axes)
-    try:
-        indices = advanced.tensors(view)
-    except IndexError:
-        require_value(view, [i() for i, _, _ in advanced.indices], axes, value)
-        raise
-    put(view, indices, axes, value, accumulate=False)
-
-
-def put(view: Any, indices: list[Any], axes: tuple[int, ...], value: Any, *, accumulate: bool) -> Any:
-    """Write (or add) value at checked index tensors of a view, in place; the view. Leading axes of one may be more."""
+    axes, indices = tuple(advanced.axes), advanced.tensors()
     value = _without_leading_ones(value, max([i.ndim for i in indices]) + view.ndim - len(axes))
-    return backend().assign(view, index_put_value(view, indices, axes, value, accumulate))
+    require_value(view, indices, axes, value)
+    indices = advanced.checked(view, indices)
+    backend().assign(view, index_put_value(view, indices, axes, value, accumulate=False))
 
 
 def index_put_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: Any, accumulate: bool) -> Any:
@@ -382,8 +365,18 @@ def index_put_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: An
     return apply("index_put", x, value, *indices, axes=axes, accumulate=accumulate)
 
 
+def require_one_shape(tensors: list[Any]) -> None:
+    """IndexError where index tensors do not broadcast."""
+    try:
+        require_broadcast(*tensors)
+    except RuntimeError:
+        raise IndexError("shape mismatch: indexing tensors could not be broadcast together with shapes "
+                         + ", ".join([text(i.shape) for i in tensors])) from None
+
+
 def require_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: Any) -> None:
     """RuntimeError where a value does not broadcast to what indices choose: torch looks at that before their elements.
+    IndexError where they do not broadcast.
 
     Sizes of the run are left to it, and where there is nothing to choose from that is named.
     """
@@ -391,6 +384,7 @@ def require_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: Any)
     if any(not isinstance(n, int) for shape in (x.shape, value.shape, *shapes) for n in shape) or any(
             x.shape[a] == 0 for a in axes):
         return
+    require_one_shape(indices)
     target = index_result_shape(tuple(x.shape), shapes, axes)
     ends = zip(reversed(value.shape), reversed(target), strict=False)
     if value.ndim > len(target) or any(m not in (1, n) for m, n in ends):
