@@ -297,6 +297,9 @@ def refresh(view: TapedArray) -> None:
     if storage_of(view).reshaped:
         raise RuntimeError(RESHAPED)
     before, slot = view._node, view._slot
+    if not t._needs:  # it was detached in place: the history ends in a tensor that nobody has
+        t = wrap(t._data)
+        t.requires_grad = True
     with enable_grad():
         for op, attrs in view._path:
             t = record.apply(op, (t,), attrs)

@@ -100,7 +100,6 @@ BOTH = {
     ("Expected out tensor to have dtype", "argument 'dim' must be tuple of ints"): "two faults in one call",
     ("functions with out=", "not implemented for"): "PyTorch asks so only of functions with a derivative of their own",
     ("result type Complex", r'"\w+_cpu" not implemented for'): "PyTorch looks for the kernel of a part first",
-    ("tuple index out of range", r"stride\(-1\) must be 1 to view \w+ as"): "strides of what has no elements",
     ("not implemented for", "Mismatch of parameter numbers"): "two faults in one call",
     ("Dimension out of range", "contracted dimensions need to match"): "two faults in one call",
     ("amin_cpu. not implemented for 'Complex", "aminmax not implemented for Complex"): "PyTorch has two errors for it",
@@ -200,6 +199,8 @@ SINGLE = {("gradient", r"hardsigmoid"): "PyTorch has a sixth in float32"}
 
 #: how a line is said so that PyTorch computes what it means: where its answer to the program then is ours, that is why
 OTHERWISE = [
+    (r"\b(\w+)\.view\((t\.\w+)\)", r"(\1 if \1.numel() else \1.contiguous()).view(\2)",
+     "strides of what has no elements"),
     (r"padding='same'", "padding=0", "PyTorch asks for the type of the bias only without padding='same'"),
     (r"\bcross_entropy\((\w+), (\w+)", r"cross_entropy(\1, \2.long()",
      "PyTorch smooths classes of uint8 without weights"),

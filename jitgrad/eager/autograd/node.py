@@ -343,7 +343,7 @@ def edge_of(x: TapedArray) -> Edge | None:
     Of a view that was made before its base became a leaf that requires grad it is, as torch's, the view's own.
     """
     base = x._base
-    if base is not None and base._needs and x._seen != storage_of(x).version:
+    if base is not None and (base._needs or x._node is not None) and x._seen != storage_of(x).version:
         x._refresh()
     if x._node is not None:
         return (x._node, x._slot)

@@ -106,7 +106,6 @@ def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_b
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
              eps: Number | None = None) -> Tensor:
     """`nn.functional.rms_norm`."""
-    _floats("rms_norm", input)
     return F.rms_norm(input, normalized_shape, weight, eps)
 
 

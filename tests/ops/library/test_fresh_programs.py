@@ -280,6 +280,11 @@ def test_copies_of_leaves_that_reshape_makes_may_be_written(scripted: bool, grad
     assert [s.item() for s in (t.script(f) if scripted else f)(x)] == [32.0, 32.0]
 
 
+def test_rms_norm_takes_complex_numbers_by_both_names() -> None:
+    z = t.tensor([3 + 4j, 1])
+    assert t.rms_norm(z, (2,)).tolist() == F.rms_norm(z, (2,)).tolist()
+
+
 def test_what_has_no_axes_is_its_own_transpose() -> None:
     x = t.tensor(1.5, requires_grad=True)
     assert x.mT is x
@@ -326,3 +331,29 @@ def test_slopes_of_writes_to_overlapping_windows_are_those_of_the_last(scripted:
         return y.sum() + windows.sum()
 
     assert slopes(t.script(f) if scripted else f, [1.0, 2.0, 3.0, 4.0]).tolist() == [2.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("write", [lambda y: y[0].fill_(5), lambda y: y.mul_(2)])
+@pytest.mark.parametrize("first", [True, False])
+def test_views_of_what_was_written_and_detached_in_place_lead_nowhere(write: Any, first: bool) -> None:
+    x = t.ones(4, requires_grad=True)
+    y = x * 1
+    view = y[:2]
+    steps = (lambda: write(y), y.detach_)
+    for step in steps if first else steps[::-1]:
+        step()
+    assert view.requires_grad
+    assert not view.is_leaf
+    assert t.autograd.grad(view.sum(), x, allow_unused=True) == (None,)
+
+
+def test_scripts_refuse_to_detach_in_place_what_was_written_under_a_view() -> None:
+    def f(x: Any) -> Any:
+        y = x * 1
+        view = y[:2]
+        y[0] = 5
+        y.detach_()
+        return view
+
+    with pytest.raises(UnsupportedCall, match="written to, and of which there are views"):
+        t.script(f)(t.ones(4, requires_grad=True))

@@ -9,7 +9,7 @@ from typing import Any
 from jitgrad.errors import NonDifferentiable, NotStatic, UnsupportedCall
 from jitgrad.script.autodiff import history
 from jitgrad.script.frontend.gradients import record, tape
-from jitgrad.script.frontend.state import copies, dispatch, effects
+from jitgrad.script.frontend.state import copies, dispatch, effects, versions
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.state.paths import ITEM, paths_equal
 from jitgrad.script.frontend.values import heap, numbers, writing
@@ -108,6 +108,9 @@ def detach_in_place(context: Context, tensor: SymTensor) -> SymTensor:
     if storage.requires_grad:
         return writing.require_grad(context, tensor, False)
     if writing.renamed(context, tensor, tensor):
+        if versions.of(context).writes.get(storage):  # views made before a write have no history then
+            raise UnsupportedCall("`detach_` of a tensor that was written to, and of which there are views",
+                                  context.span(), hint="write `x = x.detach()`")
         detached = tensor.detach()
         writing.renamed(context, tensor, detached)
         storage.alias = "it was detached in place, and there were views of it"
