@@ -213,6 +213,8 @@ OTHERWISE = [
     (r"^(.*\b(\w+)\.(?:add|copy|div|mul|sub)_\()(\2\..*)\)$", r"\1(\3).clone())",
      "PyTorch reads what it has just written"),
     (r"\bldexp\((\w+), (\w+)", r"ldexp(\1, \2.to(\1.dtype)", "PyTorch's slope of ldexp is a power of integers"),
+    (r"\b(conv_transpose\dd)\((\w+), (\w+), (\w+)", r"\1(\2, \3, \4.to(\2.dtype)",
+     "PyTorch asks for the type of the bias only where another library convolves"),
     (r"\bpos_weight=(\w+)", r"pos_weight=(\1 - 1) + 1.0", "PyTorch's slope is computed of integers, which wrap"),
     (r"\bgcd\((\w+), (\w+)\)", r"gcd(\1.long(), \2.long()).to(t.result_type(\1, \2))",
      "PyTorch's remainders of the lowest integer, which has no absolute value, keep a sign"),
@@ -267,6 +269,11 @@ def reason(case: Case, found: str, ours: Answer, theirs: Answer) -> str:
         if pairs is not None and all(same(p, q).all() for p, q in pairs):
             told |= table
     return seen(case, found, told)
+
+
+def refused_here(ours: Answer) -> str:
+    """Why jitgrad refuses what PyTorch does, or nothing."""
+    return _of(RAISED_HERE, ours.text)
 
 
 def seen(case: Case, found: str, told: dict[tuple[str, str], str] = SEEN) -> str:

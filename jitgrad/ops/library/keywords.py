@@ -18,10 +18,10 @@ from jitgrad.ops import OPS, specs
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.calls.forms import ALIASES, Form, forms, table
 from jitgrad.ops.library.calls.kinds import letters, refusal
-from jitgrad.ops.library.calls.outs import deliver, require_dtypes, require_no_gradient, targets_of
+from jitgrad.ops.library.calls.outs import deliver, lying_as, require_dtypes, require_no_gradient, targets_of
 from jitgrad.ops.library.core import class_word, inplace, is_tensor, require_castable
 from jitgrad.ops.library.sizes import flag
-from jitgrad.ops.opdef import NONDIFF, POINTWISE, is_kind
+from jitgrad.ops.opdef import NONDIFF, POINTWISE
 
 #: where a library function's forms are looked for
 SPACES = ("torch", "Tensor", "torch.linalg", "torch.special", "torch.fft", "torch.nn.functional")
@@ -388,8 +388,7 @@ class Completed:
                 require_castable((result,), targets, "torch.cat(): input types", TypeError)
         for option, value in options.items():
             result = _optional(self.name, option, value, result)
-        return result if out is None else deliver(out, result, exact, [
-            v for v in given.values() if isinstance(v, AnyTensor) and is_kind(self.name, POINTWISE)])
+        return result if out is None else deliver(out, result, exact, lying_as(self.name, [*given.values()], result))
 
     def _require_out(self, targets: Sequence[Any], x: Any, exact: bool, operands: Sequence[Any]) -> None:
         """What torch asks of `out` before it looks for a kernel: that nothing has a gradient, of pointwise operations

@@ -357,3 +357,35 @@ def test_scripts_refuse_to_detach_in_place_what_was_written_under_a_view() -> No
 
     with pytest.raises(UnsupportedCall, match="written to, and of which there are views"):
         t.script(f)(t.ones(4, requires_grad=True))
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_views_of_one_element_are_one_memory(scripted: bool) -> None:
+    def f(x: Any) -> Any:
+        y = x.permute(1, 0)
+        y[t.tensor([0]), 0] = y
+        return x
+
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        (t.script(f) if scripted else f)(t.ones(1, 1))
+
+
+def test_real_parts_of_permuted_complex_numbers_lie_in_row_order_in_an_out() -> None:
+    z = t.ones(2, 3, dtype=t.complex128).t()
+    assert t.angle(z, out=t.zeros(0)).stride() == (2, 1)
+    assert t.exp(z, out=t.zeros(0).cdouble()).stride() == (1, 3)
+
+
+def test_whether_a_leaf_is_made_is_a_bool_in_scripts_too() -> None:
+    with pytest.raises(TypeError, match="'requires_grad'"):
+        t.script(lambda x: (x * 1).requires_grad_("constant"))(t.ones(2))
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_values_of_more_axes_than_indices_choose_do_not_fit(scripted: bool) -> None:
+    def f(x: Any, y: Any) -> Any:
+        x[t.tensor(True), t.tensor([0, 1]), 0] = y
+        return x
+
+    with pytest.raises(RuntimeError, match="shape mismatch: value tensor"):
+        (t.script(f) if scripted else f)(t.ones(3, 2), t.ones(6, 2))

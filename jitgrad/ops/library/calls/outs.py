@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.ops.backend import AnyTensor, backend
-from jitgrad.ops.library.core import class_word, is_tensor, write
+from jitgrad.ops.library.core import apply, class_word, is_tensor, write
 from jitgrad.ops.library.sizes import same_shape
+from jitgrad.ops.opdef import POINTWISE, is_kind
 
 
 def targets_of(function: str, out: Any) -> tuple[Any, ...]:
@@ -34,6 +35,15 @@ def require_dtypes(targets: Sequence[Any], result: Any) -> None:
     for out, r in zip(targets, result if isinstance(result, tuple) else (result,), strict=True):
         if out.dtype is not r.dtype:
             raise RuntimeError(f"Expected out tensor to have dtype {r.dtype.name}, but got {out.dtype.name} instead")
+
+
+def lying_as(function: str, operands: Sequence[Any], result: Any) -> Sequence[Any]:
+    """As which tensors memory that an `out` gets lies: as the operands of what is computed element by element; in row
+    order where it is a real part of what torch computes in memory of its own."""
+    tensors = [x for x in operands if isinstance(x, AnyTensor)]
+    if not isinstance(result, tuple) and result.dtype.is_floating_point and any(x.dtype.is_complex for x in tensors):
+        return [apply("contiguous", result)]
+    return tensors if is_kind(function, POINTWISE) else ()
 
 
 def deliver(out: Any, result: Any, exact: bool = False, operands: Sequence[Any] = ()) -> Any:

@@ -18,7 +18,7 @@ from jitgrad.ops.library.core import (OPERAND, SHARED, alias, apply, as_operand,
                                       require_broadcast, whole, written_operand)
 from jitgrad.ops.library.elements.filling import filling
 from jitgrad.ops.library.shapes.slices import sliced
-from jitgrad.ops.library.sizes import is_one, product, require, require_equal, text, wrap_index
+from jitgrad.ops.library.sizes import is_empty, is_one, product, require, require_equal, text, wrap_index
 from jitgrad.ops.specs import index_result_shape
 
 __library__ = True
@@ -380,13 +380,13 @@ def require_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: Any)
 
     Sizes of the run are left to it, and where there is nothing to choose from that is named.
     """
-    shapes = [tuple(i.shape) for i in indices]
-    if any(not isinstance(n, int) for shape in (x.shape, value.shape, *shapes) for n in shape) or any(
-            x.shape[a] == 0 for a in axes):
+    shapes, rank = [tuple(i.shape) for i in indices], max([i.ndim for i in indices]) + x.ndim - len(axes)
+    known = all(isinstance(n, int) for shape in (x.shape, value.shape, *shapes) for n in shape)
+    if is_empty([x.shape[a] for a in axes]) or (not known and value.ndim <= rank):
         return
     require_one_shape(indices)
-    target = index_result_shape(tuple(x.shape), shapes, axes)
+    target = index_result_shape(tuple(x.shape), shapes, axes) if known else ()
     ends = zip(reversed(value.shape), reversed(target), strict=False)
-    if value.ndim > len(target) or any(m not in (1, n) for m, n in ends):
+    if value.ndim > rank or any(m not in (1, n) for m, n in ends):
         raise RuntimeError(f"shape mismatch: value tensor of shape {text(value.shape)} cannot be broadcast to indexing "
-                           f"result of shape {text(target)}")
+                           f"result of {f'shape {text(target)}' if known else f'{rank} axes'}")

@@ -225,11 +225,12 @@ class SymbolicBackend(complex.Conjugates):
 
     @staticmethod
     def apart(target: SymTensor, operands: Sequence[SymTensor]) -> bool:
-        """Whether none is the target, or all of its memory; other views of one tensor are taken to be apart."""
+        """Whether none is the target, or all of its memory (one element is); other views are taken to be apart."""
         def steps(x: SymTensor) -> list[Any]:
             return [step for step in x.path if not has_trait(step[0], "in_order")]
 
-        return not any(x.storage is target.storage and steps(x) == steps(target) for x in operands)
+        one = all(isinstance(n, int) and n == 1 for n in target.storage.type.dims)
+        return not any(x.storage is target.storage and (one or steps(x) == steps(target)) for x in operands)
 
     def _is_own(self, target: SymTensor) -> bool:
         """Whether the script made a tensor, and no loop around this place goes on with it."""

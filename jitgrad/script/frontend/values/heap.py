@@ -10,6 +10,7 @@ from jitgrad.device import device as Device
 from jitgrad.dims import Symbol
 from jitgrad.dtypes import dtype
 from jitgrad.errors import UnsupportedCall
+from jitgrad.ops.library.sizes import flag
 from jitgrad.ops.tensorbase import Size as Shape, TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, map_dims
 from jitgrad.script.frontend.state import dispatch, layout, versions
@@ -177,7 +178,7 @@ class SymTensor(TensorBase["SymTensor"]):
             return self
         if requires_grad and not self.dtype.is_floating_point:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        if bool(requires_grad) is not (self.requires_grad and self.is_leaf):
+        if flag(requires_grad, "requires_grad") is not (self.requires_grad and self.is_leaf):
             changed: SymTensor = dispatch.require_grad(current(), self, bool(requires_grad))
             return changed
         return self
