@@ -44,7 +44,8 @@ def word(dtype: Any) -> str:
 
 def make(module: Any, made: Made) -> Any:
     """A tensor in a library."""
-    found = module.from_numpy(np.array(numbers(made), order="C")).to(getattr(module, made.dtype)).clone()
+    found = module.from_numpy(np.array(numbers(made), order="C")).to(getattr(module, made.dtype)).clone(
+        memory_format=module.contiguous_format)  # NumPy has no strides where there is nothing
     return found.requires_grad_() if made.grad else found
 
 

@@ -31,7 +31,8 @@ RAISED_THERE = {
         "an in-place operation keeps what its own derivative needs",
     r"function that returns multiple views": "one of several views may be written to",
     r"masked_fill_ only supports boolean masks": "masks of uint8 where one number is assigned",
-    r"^backward: .*(can't be cast to the desired output type|broadcast shape|Found dtype|must have the same dtype)":
+    r"^backward: .*(can't be cast to the desired output type|broadcast shape|Found dtype|must have the same dtype|"
+    r"expected scalar type)":
         "PyTorch's gradient has another type or shape than its operand",
     r"^backward: .*_backward(_\w+)?. not implemented for '(BFloat16|Half)": "no derivative of half types in PyTorch",
     r"Autograd not support dtype": "a history ends where a tensor becomes one of integers",
@@ -73,7 +74,7 @@ BOTH = {
     ("clamp is not supported for complex", "without overflow|can't be cast"): "a complex bound of real numbers",
     ('"nextafter_cpu" not implemented', "functions with out="):
         "PyTorch asks for gradients before it looks for a kernel",
-    ("whose parts are b?float16 are not available", "not implemented for '(Complex|Half|BFloat16)"):
+    ("whose parts are b?float16 are not available", "not implemented for '(Complex|Half|BFloat16)|clamp is not supp"):
         "complex numbers of half precision",
     ("index \\d+ is out of bounds for dimension 0 with size 0", "self indexing axis dim should be positive"):
         "rows of a matrix that has none",
@@ -199,7 +200,7 @@ SINGLE = {("gradient", r"hardsigmoid"): "PyTorch has a sixth in float32"}
 
 #: how a line is said so that PyTorch computes what it means: where its answer to the program then is ours, that is why
 OTHERWISE = [
-    (r"\b(\w+)\.view\((t\.\w+)\)", r"(\1 if \1.numel() else \1.contiguous()).view(\2)",
+    (r"\b(\w+)\.view\((t\.\w+)\)", r"(\1 if \1.numel() else \1.clone(memory_format=t.contiguous_format)).view(\2)",
      "strides of what has no elements"),
     (r"padding='same'", "padding=0", "PyTorch asks for the type of the bias only without padding='same'"),
     (r"\bcross_entropy\((\w+), (\w+)", r"cross_entropy(\1, \2.long()",

@@ -243,8 +243,10 @@ def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
     d = result_dtype(input, tensor1, tensor2)
     if d.is_half:
         return in_float32(addcdiv, d, input, tensor1, tensor2, value=value)
-    quotient = div(cast(tensor1, d), cast(tensor2, d))
-    return add(input, quotient if isinstance(value, int) and value == 1 else mul(quotient, as_operand(value, d)))
+    a, b, one = cast(tensor1, d), cast(tensor2, d), isinstance(value, int) and value == 1
+    if d.is_complex and not one:  # infinite quotients tell the order
+        return add(input, div(mul(a, as_operand(value, d)), b))
+    return add(input, div(a, b) if one else mul(div(a, b), as_operand(value, d)))
 
 
 def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Tensor] | Number) -> Tensor:

@@ -169,11 +169,11 @@ def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepd
 
 
 def _root_of_spread(x: Any) -> Any:
-    """The square root, whose gradient at 0 is 0 (and NaN at NaN): torch's rule for standard deviations."""
+    """The square root, whose gradient at 0 is 0, whatever comes (and NaN at NaN): torch's rule for deviations."""
     if not x.requires_grad:
         return apply("sqrt", x)
     zero = apply("eq", x, as_operand(0, x.dtype))
-    return apply("where", zero, x, apply("sqrt", apply("where", zero, as_operand(1, x.dtype), x)))
+    return apply("where", zero, as_operand(0, x.dtype), apply("sqrt", apply("where", zero, as_operand(1, x.dtype), x)))
 
 
 def std(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,

@@ -389,3 +389,23 @@ def test_values_of_more_axes_than_indices_choose_do_not_fit(scripted: bool) -> N
 
     with pytest.raises(RuntimeError, match="shape mismatch: value tensor"):
         (t.script(f) if scripted else f)(t.ones(3, 2), t.ones(6, 2))
+
+
+def test_infinite_complex_quotients_are_multiplied_before() -> None:
+    found = t.addcdiv(t.ones(1) * 1j, t.tensor([1 + 1j]), t.tensor([0]).byte(), value=5).item()
+    assert found.real == found.imag == INF
+
+
+@pytest.mark.parametrize("mode", ["amin", "prod"])
+def test_one_place_may_be_an_index_without_axes(mode: str) -> None:
+    found = t.arange(3).scatter_reduce(0, t.tensor(1), t.zeros(2, dtype=t.int64), mode)
+    assert found.tolist() == [0, 0, 2]
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize("gradient", [NAN, INF])
+def test_deviations_of_equal_numbers_have_no_slope_whatever_comes(scripted: bool, gradient: float) -> None:
+    def f(x: Any) -> Any:
+        return x.std() * gradient
+
+    assert slopes(t.script(f) if scripted else f, [1.0, 1.0]).tolist() == [0.0, 0.0]

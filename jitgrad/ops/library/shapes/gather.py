@@ -154,7 +154,7 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
             line = extreme_scatter(_at_least_vector(input), 0, _at_least_vector(index),
                                    _at_least_vector(src), reduce, bool(include_self))
             return apply("reshape", line, shape=())
-        return extreme_scatter(input, dim, index, src, reduce, bool(include_self))
+        return extreme_scatter(input, dim, _at_least_vector(index), _at_least_vector(src), reduce, bool(include_self))
     if reduce not in ("sum", "mean"):
         raise RuntimeError("reduce argument must be one of \"sum\", \"prod\", \"mean\", \"amax\", \"amin\", got "
                            + str(reduce))
