@@ -96,7 +96,8 @@ BOTH = {
         "PyTorch looks for a kernel before it looks at memory",
     ("more than one element of the written-to", '(cum\\w+_out|threshold)_cpu" not implemented for'):
         "PyTorch looks for a kernel before it looks at memory",
-    ("LOBPCG algorithm is not applicable", "cannot be raised to a negative power"): "two faults in one call",
+    ("LOBPCG algorithm is not applicable", "cannot be raised to a negative power|^torch.float16"):
+        "two faults in one call",
     ("nonzero.* must be tuple of Tensors", "does not support the out kwarg"): "two faults in one call",
     ("Expected out tensor to have dtype", "argument 'dim' must be tuple of ints"): "two faults in one call",
     ("functions with out=", "not implemented for"): "PyTorch asks so only of functions with a derivative of their own",
@@ -131,6 +132,8 @@ SEEN = {
     ("history", r"norm\(.*(inf|1)"): "PyTorch makes the largest of no sums of zeros, without history",
     ("history", r"(trapz|trapezoid)\("): "PyTorch makes the integral over nothing of zeros, without history",
     ("values", r"(unfold|as_strided)\((?s:.*)_\("):
+        "writes to windows that overlap: PyTorch's come in an order, or are lost",
+    ("gradient", r"(unfold|as_strided)\((?s:.*)_\("):
         "writes to windows that overlap: PyTorch's come in an order, or are lost",
     ("error: RuntimeError (index", r"take_along_dim\("): "PyTorch reads out of bounds",
     ("gradient", r"addc(mul|div)\(.*value="): "PyTorch multiplies by the number in the type of one operand",

@@ -363,9 +363,9 @@ def mode(input: AnyTensor[Tensor], dim: int = -1, keepdim: bool = False) -> Valu
     if input.ndim == 0:
         return mode_result(clone(input), only_place(input))
     a = axis(dim, input.ndim)
+    require(input.shape[a] > 0, IndexError, f"mode(): Expected reduction dim {a} to have non-zero size.")
     if input.dtype.is_complex:
         raise not_implemented("mode", input.dtype)
-    require(input.shape[a] > 0, IndexError, f"mode(): Expected reduction dim {a} to have non-zero size.")
     x = to_end(input, a)
     n = x.ndim - 1
     alike = apply("eq", apply("unsqueeze", x, axis=n + 1), apply("unsqueeze", x, axis=n))

@@ -133,9 +133,9 @@ def prod(input: AnyTensor[Tensor], dim: int = EVERY, keepdim: bool = False, *,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The product over one axis, or over all. Integers and bools are multiplied as int64."""
     one_axis("prod", dim)
-    x = _accumulated(widen(require_tensor("prod", input)), dtype)
-    along = axes(None if dim is EVERY else axis(dim, x.ndim), x.ndim)
-    return apply("prod", x, axes=along, keepdim=flag(keepdim))
+    n = require_tensor("prod", input).ndim
+    along = axes(None if dim is EVERY else axis(dim, n), n)
+    return apply("prod", _accumulated(widen(input), dtype), axes=along, keepdim=flag(keepdim))
 
 
 def count_nonzero(input: AnyTensor[Tensor], dim: Dims = None) -> Tensor:

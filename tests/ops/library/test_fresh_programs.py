@@ -409,3 +409,20 @@ def test_deviations_of_equal_numbers_have_no_slope_whatever_comes(scripted: bool
         return x.std() * gradient
 
     assert slopes(t.script(f) if scripted else f, [1.0, 1.0]).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_repeated_windows_are_not_written(scripted: bool) -> None:
+    def f(x: Any) -> Any:
+        y = x * 1
+        y.unfold(1, 1, 2).expand(2, 2, 1, 3).add_(1)
+        return y
+
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        (t.script(f) if scripted else f)(t.ones(2, 2))
+
+
+def test_complex_numbers_times_powers_of_two_keep_their_dtype() -> None:
+    found = t.ldexp(t.tensor(1j, dtype=t.complex128), t.tensor([1, 2], dtype=t.int32))
+    assert found.dtype is t.complex128
+    assert found.tolist() == [2j, 4j]

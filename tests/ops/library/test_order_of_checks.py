@@ -219,6 +219,8 @@ FIRST = {
         t.ones(3, 2).bool().index_reduce(0, t.tensor([0]), t.ones(1, 2).bool(), "prod", include_self=False)
         F.conv_transpose2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2).bool(), t.ones(2))""",
     IndexError: """
+        t.prod(m, 7, dtype=t.int64)
+        t.mode(t.zeros(4, 0) * 1j, -1)
         t.baddbmm(x[:2], t.ones(3, 3, 4), t.ones(4, 2))
         t.nuclear_norm(m, (0, 5), out=t.zeros(0))
         t.linalg.norm(m, 2, (0, 5), out=t.zeros(0))

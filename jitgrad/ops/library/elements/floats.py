@@ -32,6 +32,8 @@ def frexp(input: AnyTensor[Tensor]) -> frexp_result:
 def ldexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """input * 2^other, in input's dtype for integers other; else infinite where 2^other alone is, as in torch."""
     require_tensor("ldexp", other, "other", 2)
+    if input.dtype.is_complex and not other.dtype.is_inexact:
+        other = cast(other, input.dtype.to_real())
     if not input.dtype.is_floating_point or other.dtype.is_inexact:
         return mul(input, pow(2.0, other))
     if other.dtype is bool_:

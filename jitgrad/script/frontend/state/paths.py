@@ -76,6 +76,7 @@ def put(context: Context, x: Value, path: Path, value: Value) -> Value:
     (op, attrs), *rest = path
     shape, count = x.type.dims, dims.product(x.type.dims)
     if op == "windows":  # they may show an element in several places, of which the last is what is written
+        require_apart(path)
         assert isinstance(value.type, TensorType)
         more = dims.product(value.type.dims)
         numbers = context.one("arange", length=count + more, dtype=int64)
