@@ -219,6 +219,7 @@ OTHERWISE = [
     (r"\bldexp\((\w+), (\w+)", r"ldexp(\1, \2.to(\1.dtype)", "PyTorch's slope of ldexp is a power of integers"),
     (r"\b(conv_transpose\dd)\((\w+), (\w+), (\w+)", r"\1(\2, \3, \4.to(\2.dtype)",
      "PyTorch asks for the type of the bias only where another library convolves"),
+    (r"\bt\.narrow_copy\((.*)\)", r"t.narrow(\1).clone()", "PyTorch's slope of narrow_copy has no negative start"),
     (r"\bpos_weight=(\w+)", r"pos_weight=(\1 - 1) + 1.0", "PyTorch's slope is computed of integers, which wrap"),
     (r"\bgcd\((\w+), (\w+)\)", r"gcd(\1.long(), \2.long()).to(t.result_type(\1, \2))",
      "PyTorch's remainders of the lowest integer, which has no absolute value, keep a sign"),
