@@ -17,6 +17,7 @@ from tests.against.drafts import Case
 RAISED_THERE = {
     r"INTERNAL ASSERT|MKL FFT error|^backward: .*pixel_shuffle expects"
     r"|Could this error message be improved|setStorage: sizes|grad_input must be contiguous"
+    r"|^backward: .*Index to scalar can have only 1 value, got 0"
     r"|returned an invalid gradient|^backward: .*index_fill_\(\): Expected dtype int64 for index":
         "PyTorch fails in a check of its own",
     r"some elements of the input tensor and the written-to tensor": "operands that overlap the target: as if copied",
@@ -104,6 +105,7 @@ BOTH = {
     ("result type Complex", r'"\w+_cpu" not implemented for'): "PyTorch looks for the kernel of a part first",
     ("not implemented for", "Mismatch of parameter numbers"): "two faults in one call",
     ("Dimension out of range", "contracted dimensions need to match"): "two faults in one call",
+    ("index \\d+ is out of bounds for dimension", "index out of range in self"): "PyTorch has two errors for it",
     ("amin_cpu. not implemented for 'Complex", "aminmax not implemented for Complex"): "PyTorch has two errors for it",
     ("slow_conv_transpose", r"to have \d+ channels, but got"): "two faults in one call",
     ("A and B are of the same size", "only supported on matrices"): "PyTorch transposes before it looks at axes",
