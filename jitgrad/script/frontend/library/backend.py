@@ -7,7 +7,7 @@ arguments satisfy them (what is assumed of sizes), or become `check` nodes in fr
 import builtins
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -148,15 +148,14 @@ class SymbolicBackend(complex.Conjugates):
         context = self.context
         if d.is_complex:
             parts = (number, 0) if isinstance(number, Number) else (number.real, number.imag)
-            made: SymTensor = self.apply(OPS["complex"], tuple([self.lift(x, d.to_real()) for x in parts]), {})
-            return made
+            return cast(SymTensor, self.apply(OPS["complex"], tuple([self.lift(x, d.to_real()) for x in parts]), {}))
         at_run_time = isinstance(number, Number)
         key = ("lift", number.value if at_run_time else (type(number), repr(number)), d)
         value = context.recall(key)
         if value is None:
             value = context.remember(key, context.one("fill", number.value, shape=(), dtype=d) if at_run_time else
                                      context.one("full", value=number, shape=(), dtype=d))
-        return heap.new_tensor(context, value)
+        return heap.holding(context, value)
 
     def from_data(self, data: Any, d: dtype | None, where: Any = None) -> SymTensor:
         made = self._from_data(data, d)
