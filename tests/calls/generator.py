@@ -181,7 +181,7 @@ def observed(value: Any, values: bool = True) -> Any:
         facts = [str(x.dtype).rpartition(".")[2], list(x.shape), numbers]
         return [*facts, True] if value.requires_grad else facts
     if isinstance(value, (bool, int, str)) or value is None:
-        return [type(value).__name__, value]
+        return [type(value).__name__, value if values or type(value) is not int else None]
     if isinstance(value, float):
         return ["float", _number(value)]
     return ["other", str(value).rpartition(".")[2]]

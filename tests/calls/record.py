@@ -17,9 +17,9 @@ FILE = Path(__file__).with_name("recorded.json")
 #: key -> call -> what `in_memory` says, where a result is no tensor with memory of its own
 MEMORY = Path(__file__).with_name("memory.json")
 SPACES = ("torch", "torch.linalg", "torch.special", "torch.nn.functional", "Tensor")
-#: functions whose numbers are drawn, or are whatever was in memory, or of which LAPACKs choose the signs
-UNCERTAIN = {"bernoulli", "bernoulli_", "binomial", "cauchy_", "dropout", "dropout1d", "dropout2d", "dropout3d",
-             "eig", "empty", "empty_like", "empty_permuted", "empty_strided", "exponential_", "geometric_",
+#: functions whose numbers are drawn, whatever was in memory, or the machine's, or of which LAPACKs choose the signs
+UNCERTAIN = {"bernoulli", "bernoulli_", "binomial", "cauchy_", "dropout", "dropout1d", "dropout2d", "dropout3d", "eig",
+             "empty", "empty_like", "empty_permuted", "empty_strided", "exponential_", "geometric_", "get_num_threads",
              "gumbel_softmax", "log_normal_", "multinomial", "new_empty", "new_empty_strided", "normal", "normal_",
              "pca_lowrank", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
              "random_", "randperm", "rrelu", "rrelu_", "svd", "svd_lowrank", "uniform_"}
