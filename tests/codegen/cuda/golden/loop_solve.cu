@@ -4,48 +4,51 @@
 //     return x
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<12> table, char* scratch) {
+jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<13> table, char* scratch) {
     u32* const arrived = (u32*)scratch + 1023;
-    bool T0 = 0, V19 = 0;
-    i64 B14 = 0, B15 = 0, B16 = 0, V17 = 0, V18 = 0;
+    bool T0 = 0, V21 = 0;
+    i64 B15 = 0, B16 = 0, B17 = 0, V18 = 0, V19 = 0, V20 = 0;
     const i64 V0 = table.w[0];
-    const i64 N1 = table.w[1];
+    const i64 V1 = table.w[1];
     const i64 N2 = table.w[2];
-    const i64 B3 = table.w[3];
+    const i64 N3 = table.w[3];
     const i64 B4 = table.w[4];
     const i64 B5 = table.w[5];
     const i64 B6 = table.w[6];
     const i64 B7 = table.w[7];
     const i64 B8 = table.w[8];
     const i64 B9 = table.w[9];
-    const u32* const stop = jg_global<const u32>(table.w[11]);
+    const i64 B10 = table.w[10];
+    const u32* const stop = jg_global<const u32>(table.w[12]);
     bool seen = false;
     u32 turn = 0;
-    const bool V10 = jg_seen(jg_global<bool>(B3));
-    const bool V11 = V10;
-    const i64 V12 = (-1LL);
-    const i64 V13 = 0LL;
+    const bool V11 = jg_seen(jg_global<bool>(B4));
+    const bool V12 = V11;
+    const i64 V13 = 5LL;
+    const i64 V14 = 0LL;
     {
-        const i64 to0 = B4;
-        const i64 to1 = B5;
-        B14 = to0;
-        B15 = to1;
+        const i64 to0 = B5;
+        const i64 to1 = B6;
+        B15 = to0;
+        B16 = to1;
     }
-    B16 = B6;
+    B17 = B7;
     {
-        const i64 to0 = V13;
-        const i64 to1 = V0;
-        const bool to2 = V11;
-        V17 = to0;
-        V18 = to1;
-        V19 = to2;
+        const i64 to0 = V14;
+        const i64 to1 = V13;
+        const i64 to2 = V0;
+        const bool to3 = V12;
+        V18 = to0;
+        V19 = to1;
+        V20 = to2;
+        V21 = to3;
     }
-    while (V19) {
+    while (V21) {
         {
             // mul
-            const i64 n0 = N1;
-            const float* const p0 = jg_global<const float>(B16);
-            float* const p1 = jg_global<float>(B14);
+            const i64 n0 = N2;
+            const float* const p0 = jg_global<const float>(B17);
+            float* const p1 = jg_global<float>(B15);
             // n0 results
             // p0: float32, in, at i0
             // p1: float32, out, at i0
@@ -93,20 +96,25 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<12> table, char* scratch)
                 }
             }
         }
+        const i64 V22 = (V19 + V1);
         if (jg_meet_or_stop(arrived, stop, seen)) return;
         {
-            jg_product<float, float, false, false, false, 0, 256>(jg_global<float>(B7), jg_global<float>(B14), jg_global<float>(B8), nullptr, N2, 1, N1, N1, 1, 1);
+            jg_product<float, float, false, false, false, 0, 256>(jg_global<float>(B8), jg_global<float>(B15), jg_global<float>(B9), nullptr, N3, 1, N2, N2, 1, 1);
         }
+        const i64 V23 = (V22 + V1);
+        const i64 V24 = (V23 + V1);
+        const i64 V25 = (V24 + V1);
+        const i64 V26 = (V25 + V1);
         if (jg_meet_or_stop(arrived, stop, seen)) return;
         {
             // abs_amax_gt
-            const i64 outer = 1, inner = (i64)(N2);
+            const i64 outer = 1, inner = (i64)(N3);
             const jg_place at = {0, blockIdx.x}, of = {1, gridDim.x};
             {
                 const jg_place blockIdx = at, gridDim = of;
-                const i64 n0 = N2;
-                const float* const p0 = jg_global<const float>(B8);
-                bool* const p1 = jg_global<bool>(B9);
+                const i64 n0 = N3;
+                const float* const p0 = jg_global<const float>(B9);
+                bool* const p1 = jg_global<bool>(B10);
                 // one results, each of n0 elements
                 // p0: float32, in, at i0
                 // p1: bool, out, at 0
@@ -154,31 +162,37 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<12> table, char* scratch)
                 }
             }
         }
-        const bool V20 = T0;
-        const bool V21 = V20;
-        const i64 V22 = 1LL;
-        const i64 V23 = (V17 + V22);
+        const i64 V27 = (V26 + V1);
+        const bool V28 = T0;
+        const bool V29 = V28;
+        const i64 V30 = (-2LL);
+        const i64 V31 = (V30 - V19);
+        const i64 V32 = 1LL;
+        const i64 V33 = (V18 + V32);
         {
-            const i64 to0 = B14;
-            const i64 to1 = B15;
-            const i64 to2 = B14;
-            B16 = to0;
-            B14 = to1;
-            B15 = to2;
+            const i64 to0 = B15;
+            const i64 to1 = B16;
+            const i64 to2 = B15;
+            B17 = to0;
+            B15 = to1;
+            B16 = to2;
         }
         {
-            const i64 to0 = V12;
-            const i64 to1 = V23;
-            const bool to2 = V21;
-            V18 = to0;
-            V17 = to1;
-            V19 = to2;
+            const i64 to0 = V27;
+            const i64 to1 = V31;
+            const i64 to2 = V33;
+            const bool to3 = V29;
+            V19 = to0;
+            V20 = to1;
+            V18 = to2;
+            V21 = to3;
         }
     }
     if (jg_thread() == 0) {
-        i64* const told = jg_global<i64>(table.w[10]);
-        told[0] = jg_bits(B16);
-        told[1] = jg_bits(V17);
-        told[2] = jg_bits(V18);
+        i64* const told = jg_global<i64>(table.w[11]);
+        told[0] = jg_bits(B17);
+        told[1] = jg_bits(V18);
+        told[2] = jg_bits(V19);
+        told[3] = jg_bits(V20);
     }
 }
