@@ -11,7 +11,7 @@ Pair = namedtuple("Pair", ["first", "second"])
 
 
 def rebuild(result, inputs=(), outputs=()):
-    return result_writer(result)(inputs, outputs, ())
+    return result_writer(result)(inputs, outputs, (), {})
 
 
 def test_leaves():

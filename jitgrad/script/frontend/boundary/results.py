@@ -30,7 +30,10 @@ from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 
 
 class Results:
-    """Collects graph outputs while a result tree is made."""
+    """Collects graph outputs while a result tree is made. `numbered`: which tensor is which of those that the script
+    made goes with them where it is asked."""
+
+    numbered = True
 
     def __init__(self, context: Context):
         self.context = context
@@ -186,7 +189,7 @@ class Results:
             leaf = next(number)
             if isinstance(held, Tensor):
                 self.leave(held)
-                if self.context.device.type == "cpu":  # another item, or another result, may be the same tensor
+                if self.numbered and self.context.device.type == "cpu":  # another one may be it
                     item_origins.ask(self.context)
             if not isinstance(held, Tensor) or held.origin < 1:
                 return numbers_of(held, sig.Output(leaf))
@@ -228,7 +231,8 @@ class Results:
                 self.tensor(self._fresh(value), storage))
         if not storage.origin or ORIGINS in context.decisions:  # one that the script made is to be itself, too
             copies.identify(context, value)
-        if not item_origins.own_leaf(value) and (origin := item_origins.of_whole(context, storage)):
+        origin = item_origins.of_whole(context, storage) if self.numbered else storage.origin
+        if origin and not item_origins.own_leaf(value):
             return self._of_origin(value, origin)
         if storage.unknown:
             raise self._unknown()
@@ -280,7 +284,7 @@ class Results:
         if borrowed and grad is not None:
             raise UnsupportedCall("a script cannot return a leaf with a `.grad` that shares memory with a tensor it "
                                   "did not make", context.span(), hint="write `.detach().clone().requires_grad_()`")
-        if borrowed or (grad is None and ORIGINS in context.decisions):
+        if borrowed or (grad is None and self.numbered and ORIGINS in context.decisions):
             whose = item_origins.values(context, SymTensor(storage, (), storage.type), 1)
             return self._referred(self.tensor(value, storage), [self._output(v) for v in whose])
         return sig.Leaf(self.tensor(value, storage), self.tree(grad))

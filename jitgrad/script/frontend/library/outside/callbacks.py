@@ -49,6 +49,8 @@ def marked(context: Context, fn: Any, mark: Mark, args: tuple[Any, ...], kwargs:
 class _Arguments(Results):
     """The trees of what a call-back is given; `outputs` are the node's inputs."""
 
+    numbered = False
+
     def __init__(self, context: Context, recorded: bool):
         super().__init__(context)
         self.recorded = recorded
