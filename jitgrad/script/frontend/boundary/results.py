@@ -262,7 +262,7 @@ class Results:
         storage = value.storage
         held = self._fresh(SymTensor(storage, (), storage.type))
         whole = self.output(held)
-        if not value.path:
+        if storage.origin and not value.path:
             self._note_leaves(held)
         path, sizes = self._path(value)
         return self._referred(whole, [self._output(v) for v in origin], path, sizes)
