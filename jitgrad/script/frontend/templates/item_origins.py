@@ -55,7 +55,7 @@ def own_leaf(tensor: SymTensor) -> bool:
 def count(context: Context, tensor: SymTensor, state: State | None = None) -> int:
     """How many ints say what a tensor of a state is; 0 for one that the script made, or UNKNOWN."""
     storage = tensor.storage
-    known = len(storage.origin) or int(storage.birth is not None)
+    known = len(storage.origin) or int(storage.birth is not None and not tensor.path)
     if own_leaf(tensor):
         return 1 + known if (state or context.state).values.get(("grad", storage)) is None else UNKNOWN
     copied = storage in copies.of(context).stands or (storage.was_leaf and not tensor.path)
@@ -64,9 +64,8 @@ def count(context: Context, tensor: SymTensor, state: State | None = None) -> in
     if storage.input >= 0:
         return 1 + len(_symbols(context, tensor.path))
     if known:
-        n = known
-        more = 1 + len(_symbols(context, tensor.path)) if tensor.path else 0
-        return n + more if n + more <= MOST else UNKNOWN
+        known += 1 + len(_symbols(context, tensor.path)) if tensor.path else 0
+        return known if known <= MOST else UNKNOWN
     if storage.unknown:
         return UNKNOWN
     return 0
@@ -113,13 +112,13 @@ def _values(context: Context, tensor: SymTensor) -> list[Value]:
         symbols = _symbols(context, tensor.path)
         number = _number(context, storage.input, 0, tensor.path, symbols)
         return [context.constant(number), *_sizes(context, symbols)]
-    if origin and tensor.path:
+    if storage.origin and tensor.path:
         symbols = _symbols(context, tensor.path)
         number = _number(context, -1, len(origin), tensor.path, symbols)
         is_made = context.one("num.lt", origin[0], context.constant(0))
         first = context.one("num.select", is_made, context.constant(-1), context.constant(number))
         return [first, *origin, *_sizes(context, symbols)]
-    if origin:
+    if origin and not tensor.path:
         return list(origin)
     return none(context, 1)
 
