@@ -43,9 +43,9 @@ def decompose_for_cpu(graph: Graph) -> Graph:
 #: before differentiation
 PREPARE: tuple[Pass, ...] = (decompose_partly, unroll, canonicalize, cse, invariant, licm, dce)
 
-#: for the backends
-RUN: tuple[Pass, ...] = (unmark, decompose_for_cpu, canonicalize, cse, picks, joined, cse, transpose_products,
-                         invariant, licm, products_ahead, products_behind, slices, dce)
+#: for the backends; rules may say something by a row that is composed (`overwrite`)
+RUN: tuple[Pass, ...] = (unmark, decompose_for_cpu, canonicalize, decompose_for_cpu, cse, picks, joined, cse,
+                         transpose_products, invariant, licm, products_ahead, products_behind, slices, dce)
 
 _ON_DEVICES: dict[Pass, Pass] = {joined: joined_bare, decompose_for_cpu: decompose}
 

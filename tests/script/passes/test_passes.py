@@ -353,3 +353,12 @@ def test_deep_nesting_needs_no_deep_stack():
         lines += [f"{pad}%w{i}: f32[N] = neg({inner})", f"{pad}yield %w{i}", f"{pad[2:]}else:", f"{pad}yield %x"]
     graph = parse("\n".join([*lines, "  return %v0"]))
     verify(pipeline.run(graph))
+
+
+def test_what_rules_write_is_composed_too() -> None:
+    """A write that turns out to be one of everything, when gradients are taken: for them there was a row of its own."""
+    graph = parse("graph f(%x: f32[4], %y: f32[4]) -> (f32[4]):\n"
+                  "  %r: f32[4] = slice_scatter(%x, %y){axis=0, start=0, length=4, step=1}\n"
+                  "  return %r")
+    assert [node.op for node in pipeline.run(graph).block.nodes] == []
+    assert [node.op for node in pipeline.prepare(graph).block.nodes] == ["overwrite"]
