@@ -20,7 +20,7 @@ from jitgrad.kernels.values import V
 #: what a piece returns for the first label outside
 AWAY = 1000
 _MARK = "<"
-#: characters of names; `\w`, which asks what all the world's are, takes half as long again
+#: characters of names: LLVM's are ASCII, and `\w` would ask for those of all the world
 _WORD = "[A-Za-z0-9_.]+"
 _NAMES = re.compile(f"%{_WORD}")
 _TARGETS = re.compile(f"label %({_WORD})")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jitgrad.ops.backend import Batched
+from jitgrad.ops.backend import AnyTensor, Batched
 from jitgrad.ops.batching.backend import BRANCH, ESCAPED, ITEM
 from jitgrad.ops.tensorbase import Size
 
@@ -22,13 +22,7 @@ class Item(Batched):
 
     __slots__ = ()
 
-    @property
-    def _sizes(self) -> tuple[Any, ...]:
-        return tuple(self.shape)
-
-    @property
-    def _is_empty(self) -> bool:
-        return 0 in [n for n in self._sizes if isinstance(n, int)]
+    _sizes, _is_empty = AnyTensor._sizes, AnyTensor._is_empty  # not those of the class behind it
 
     @property
     def shape(self) -> Any:

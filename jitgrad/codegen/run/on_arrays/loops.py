@@ -16,6 +16,7 @@ import numpy as np
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import runtime, store
 from jitgrad.codegen.run.launch import ARRAY_DATA
+from jitgrad.kernels.builtins import MOST_WORDS
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import V
 
@@ -27,6 +28,7 @@ Loop = Callable[..., int]
 
 def loop(write: Callable[..., V | None], words: int, *what: str) -> Loop:
     """The loop that `write` writes for `what`. MemoryError or OSError where there is no memory for native code."""
+    assert words <= MOST_WORDS, what
     with engine.lock:
         code = store.kept(runtime.key(*what), lambda: engine.compile_module(_text(write, words)))
         loaded = engine.load(code, {})
